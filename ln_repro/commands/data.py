@@ -22,10 +22,11 @@ def data_command(options: argparse.Namespace) -> int:
     data = validate(Data, settings["data"], "data")
     root = validate(Paths, settings["paths"], "paths").data
     if options.action == "list":
+        print(f"{'corpus':10}{'state':10}pairs for training, validation and test")
         for row in corpus.listing(root):
             state = "prepared" if row["folders"] else "-"
             pairs = " / ".join(f"{count:,}" for count in row["pairs"].values())
-            print(f"{row['name']:10}{state:10}{pairs and f'{pairs} pairs'}".rstrip())
+            print(f"{row['name']:10}{state:10}{pairs}".rstrip())
             print(f"    {row['description']}")
     elif options.action == "prepare":
         prepared = corpus.prepare(data, root, say)

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
@@ -15,36 +16,45 @@ from ln_repro.experiment.compose import nearest
 from ln_repro.experiment.name import ArmName
 from ln_repro.records.archive import read_theory, records_folder
 from ln_repro.report.arena import arena_data, arena_table
-from ln_repro.report.claims_table import LEGEND
-from ln_repro.report.claims_text import details, overview
-from ln_repro.report.export import DOCUMENTS, all_tables, export, with_tables
+from ln_repro.report.claims import LEGEND, details, overview
 from ln_repro.report.figures import draw_all
 from ln_repro.report.page import page, page_tables
-from ln_repro.report.tables import render
+from ln_repro.report.results import all_tables
+from ln_repro.report.tables import DOCUMENTS, render, with_tables
 from ln_repro.system.files import explained, read_json
 from ln_repro.system.paths import CHECKOUT
 
 
+def _records(options: argparse.Namespace) -> Path:
+    """Return the folder of records, or raise `UserError` if it has none."""
+    folder: Path = options.records or records_folder()
+    if not any(folder.glob("*.jsonl")):
+        raise UserError(f"--records: {folder} has no records (SETTING.jsonl, from `ln-repro collect --records DIR`)")
+    return folder
+
+
 def tables_command(options: argparse.Namespace) -> int:
-    folder = options.records or records_folder()
+    folder = _records(options)
     archive, findings = read_archive(folder), read_theory(folder)
     files = all_tables(archive, claim_rows(archive.evidence, archive.replication, findings), findings)
-    print(render({name: table for tables in files.values() for name, table in tables.items()}, options.format))
+    tables = {name: table for of_file in files.values() for name, table in of_file.items()}
+    if unknown := [name for name in options.names if name not in tables]:
+        raise UserError(f"tables: there is no {unknown[0]!r}; give some of: {', '.join(tables)}")
+    print(render({name: tables[name] for name in options.names or tables}, options.format))
     return complaints(archive.kept.problems)
 
 
 def figures_command(options: argparse.Namespace) -> int:
-    folder = options.records or records_folder()
+    folder = _records(options)
     archive, theory = read_archive(folder), read_json(folder.parent / "theory.json", dict) or {}
-    out = options.out or folder.parent / "figures"
-    with explained(out, "--out"):
-        paths = draw_all(archive, theory, out)
+    with explained(options.out, "--out"):
+        paths = draw_all(archive, theory, options.out)
     print("\n".join(map(str, paths)) or f"nothing to draw from the records in {folder}")
     return complaints(archive.kept.problems)
 
 
 def claims_command(options: argparse.Namespace) -> int:
-    folder = options.records or records_folder()
+    folder = _records(options)
     kept, _, evidence, replication = read_archive(folder)
     rows = claim_rows(evidence, replication, read_theory(folder))
     known, wanted = {row.id.lower(): row.id for row in rows}, {name.lower() for name in options.ids}
@@ -64,7 +74,7 @@ def claims_command(options: argparse.Namespace) -> int:
 
 
 def arena_command(options: argparse.Namespace) -> int:
-    kept, _, evidence, _ = read_archive(options.records or records_folder())
+    kept, _, evidence, _ = read_archive(_records(options))
     entries = {name: found for name, one in sorted(evidence.items()) if not one.starts and (found := arena(one))}
     setting = options.setting.removeprefix("corpus=")
     if setting not in entries:
@@ -95,12 +105,11 @@ def report_command(options: argparse.Namespace) -> int:
     archive.arms.save()
     rows = claim_rows(archive.evidence, archive.replication, theory["findings"])
     (results / "tables").mkdir(exist_ok=True)
-    tables = all_tables(archive, rows, theory["findings"])
-    files = export(tables)
-    for name, text in files.items():
-        (results / "tables" / name).write_text(text, encoding="utf-8")
+    files = all_tables(archive, rows, theory["findings"])
+    for name, tables in files.items():
+        (results / "tables" / f"{name}.md").write_text(render(tables, "md") + "\n", encoding="utf-8")
     for path in (CHECKOUT / name for name in DOCUMENTS):
-        path.write_text(with_tables(path.read_text(encoding="utf-8"), tables), encoding="utf-8")
+        path.write_text(with_tables(path.read_text(encoding="utf-8"), files), encoding="utf-8")
     paths = draw_all(archive, theory, results / "figures")
     figures = {path.stem: path.read_bytes() for path in paths}
     written = page(archive.kept.runs, page_tables(rows), figures)

@@ -33,6 +33,7 @@ def run_parser() -> argparse.ArgumentParser:
     """Return the parser of the flags of `run`: the supported ones of Hydra, and our own."""
     flags = OneLineParser(prog="ln-repro run", add_help=False)
     flags.add_argument("-h", "--help", action="store_true")
+    flags.add_argument("--list", action="store_true")
     flags.add_argument("-m", "--multirun", action="store_true")
     flags.add_argument("-c", "--cfg", choices=["job", "hydra", "all"])
     flags.add_argument("-i", "--info", nargs="?", const="all", choices=INFO)
@@ -44,15 +45,32 @@ def run_parser() -> argparse.ArgumentParser:
 
 
 HELP = """\
-The same command resumes an interrupted run; rerun=true starts it anew.
--m runs every combination: -m exp=A,B seed=1,2.
-Common options: seed=N lr=X norm=NAME train.max_epoch=N train.device=cpu
-    tracker=none probe=all
---cfg job prints the whole configuration of an experiment; any value in it can
-    be changed with key=value.
---config-dir DIR adds your own exp/NAME.yaml and grid/NAME.yaml, and the files
-    that these name; they take precedence.
-"""
+usage: ln-repro run exp=SETTING_ARM [key=value ...] [--cfg job]
+                    [-m exp=A,B seed=1,2] [--config-dir DIR]
+
+Train, decode and score one experiment, for example exp=toy_preln_nowarm. The
+same command resumes an interrupted run. The most used options:
+
+  seed=1              the seed of weights, batches and dropout
+  lr=1e-3             the highest learning rate
+  norm=deepnorm       the norm placement; norm.file=PATH gives your own
+  schedule.warmup_updates=400
+                      the length of the linear ramp; 0: none
+  train.max_epoch=3   the number of epochs; or train.max_update=N
+  train.device=cpu    cpu, cuda or auto
+  data.source=PATH    the original archive or folder, instead of a download
+  probe=all           measure gradients, updates and curvature in training
+  tracker=none        do not mirror the run to wandb
+  rerun=true          start again, and set the old directory aside
+
+  --list              describe every SETTING and ARM, and your own experiments
+  --cfg job           print all options of an experiment with their values;
+                      conf/ and ln_repro/experiment/settings.py describe them
+  -m, --multirun      run every combination of comma-separated values
+  --config-dir DIR    add your own exp/NAME.yaml, grid/NAME.yaml and the files
+                      that these name; they take precedence
+
+docs/guide.md has the other options, and torchrun for several GPUs."""
 
 
 def run_command(arguments: list[str]) -> int:
@@ -68,8 +86,9 @@ def run_command(arguments: list[str]) -> int:
             process.train_stack(read(options.queued), options.stack.split(","))
         _run_one(read(options.queued))
         return 0
-    if options.help:
-        return _run_help()
+    if options.help or options.list:
+        print(HELP if options.help else _experiments())
+        return 0
     shown = options.cfg or options.info
     if this_rank().size > 1 and (shown or options.multirun):
         raise UserError("torchrun: starts a single run; leave out --multirun, --cfg and --info")
@@ -112,7 +131,8 @@ def _run_one_of_several(experiment: Experiment) -> int:
     return 0
 
 
-def _run_help() -> int:
+def _experiments() -> str:
+    """Describe every experiment, in paragraphs of settings with the same arms."""
     arms: dict[str, dict[str, str]] = {}
     for name, text in experiments().items():
         corpus, arm = Name.of(name)
@@ -121,14 +141,12 @@ def _run_help() -> int:
     alike: dict[tuple[str, ...], list[str]] = {}
     for corpus, of_corpus in arms.items():
         alike.setdefault(tuple(of_corpus), []).append(corpus)
-    print("usage: ln-repro run exp=SETTING_ARM [key=value ...] [--cfg job]\n"
-          "                    [-m exp=A,B seed=1,2] [--config-dir DIR]\n")  # fmt: skip
+    lines = []
     for corpora in sorted(alike.values(), key=len, reverse=True):
-        print(textwrap.fill(f"SETTING is one of {', '.join(corpora)}; ARM is one of", 80), end="\n\n")
+        lines += [*textwrap.wrap(f"SETTING is one of {', '.join(corpora)}; ARM is one of", 80), ""]
         for arm, text in arms[corpora[0]].items():
-            print(f"  {arm}", *textwrap.wrap(text, 74, break_on_hyphens=False), sep="\n      ")
-        print()
+            lines += [f"  {arm}", *(f"      {line}" for line in textwrap.wrap(text, 74, break_on_hyphens=False))]
+        lines.append("")
     if single := [name for name in experiments() if "_" not in name]:
-        print(f"Your own experiments: exp={', exp='.join(single)}\n")
-    print(HELP, end="")
-    return 0
+        lines.append(f"Your own experiments: exp={', exp='.join(single)}")
+    return "\n".join(lines)

@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -17,12 +18,13 @@ from ln_repro.errors import LnReproError, UserError
 from ln_repro.experiment.compose import launcher, search_also
 from ln_repro.experiment.precision import resolve_precision
 from ln_repro.records import archive
+from ln_repro.records.status import summary
 from ln_repro.sweep import slurm
 from ln_repro.sweep.cluster import queue_of, queued, submit_unfinished, watch
 from ln_repro.sweep.devices import cpu_device, gpu_devices
 from ln_repro.sweep.grid import SweepRequest, parse_request
 from ln_repro.sweep.local import Pool
-from ln_repro.sweep.plan import PlannedRun, plan_runs, table
+from ln_repro.sweep.plan import PlannedRun, hours, plan_runs, table
 from ln_repro.sweep.progress import Progress
 from ln_repro.sweep.queued import Cancellations
 from ln_repro.sweep.runs import Composed, compose_runs
@@ -71,7 +73,10 @@ def _sweep(request: SweepRequest, composed: list[Composed], options: argparse.Na
         if plan[0].id is None:
             say("the ids, which depend on the corpus, are not known: some of its files have not been found")
         flags = [f"--config-dir={options.config_dir}"] if options.config_dir else []
-        print(table(plan, queue_of(runs), flags))
+        queue = queue_of(runs)
+        print(table(plan, queue, flags, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
+        states = summary(queue.get(planned.name, planned.state) for planned in plan)
+        print(f"{states}{hours(plan, archive.records_folder())}")
         return 0
     done = sum(planned.done for planned in plan)
     recorded = sum(planned.state == "recorded" for planned in plan)
@@ -85,7 +90,7 @@ def _sweep(request: SweepRequest, composed: list[Composed], options: argparse.Na
         progress = Progress(plan)
         _run_here(request, plan, cancellations, progress, options.fail_fast)
     else:
-        number = submit_unfinished(plan, runs, settings, request.retries)
+        number = submit_unfinished(plan, runs, settings, request.retries, request.stack or 1)
         say(f"{number} submitted to Slurm, {len(plan) - done - number} already queued or running")
         if options.detach:
             print(runs)

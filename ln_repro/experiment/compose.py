@@ -16,6 +16,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from ln_repro.errors import UserError
 from ln_repro.experiment.launcher_options import Texts, given, typed
+from ln_repro.experiment.name import Name
 from ln_repro.experiment.named import register, registered, yaml_files
 from ln_repro.experiment.settings import Experiment, build
 from ln_repro.system.files import Json
@@ -255,15 +256,16 @@ def _one_line(error: Exception) -> str:
     if isinstance(error, MissingConfigException) and error.options:
         group, _, choice = str(error.missing_cfg_file).rpartition("/")
         hints = {"norm": " (norm.file=PATH gives a file of your own)", "exp": " (--config-dir=DIR adds DIR/exp)"}
-        known = [option for option in error.options if (group, option) != ("norm", "own")]
+        known = sorted((option for option in error.options if (group, option) != ("norm", "own")), key=_variant)
         return f"{group}: there is no {choice!r}{nearest(choice, known)}{hints.get(group, '')}"
     if unknown := re.search(r"Could not override '([^']+)'", text):
         settings = compose([f"exp={next(iter(registered(CONF)))}"])
-        return f"{unknown[1]}: no such option{nearest(unknown[1], list(flat(settings)))}"
+        options = nearest(unknown[1], [name for name in flat(settings) if not name.startswith("reference.")])
+        return f"{unknown[1]}: no such option{options} (ln-repro run exp=NAME --cfg job prints them all)"
     if text.startswith("Config group override must be"):
         return "a group (data, exp, model, norm, ...) expects the name of one of its files, not null or a number"
     if "You must specify 'exp'" in text:
-        return "exp: no experiment is given; use exp=NAME (ln-repro run --help lists them)"
+        return "exp: no experiment is given; use exp=NAME (ln-repro run --list describes them)"
     return text.partition(" Config search path:")[0]
 
 
@@ -275,12 +277,21 @@ def flat(settings: Mapping[str, object], prefix: str = "") -> Json:
     return flattened
 
 
+def _variant(name: str) -> tuple[int, bool]:
+    """Return a key that sorts plain names before those of their variants, and Post-LN and Pre-LN before the others."""
+    return name.count("_"), not Name.of(name).arm.startswith(("postln", "preln"))
+
+
 def nearest(name: str, names: Sequence[str]) -> str:
-    """Return the end of a message about an unknown name: the nearest names, those it begins, or the first 30."""
-    more = f" and {len(names) - 30} more" if len(names) > 30 else ""
+    """Return the end of a message about an unknown name: the names that it is part of or similar to, or some of all."""
+    word = name.rpartition(".")[2].removesuffix("s")
     begun = [known for known in names if name and known.startswith(name)]
-    close = difflib.get_close_matches(name, names, n=3, cutoff=0.5) or begun[:3]
-    return f"; nearest: {', '.join(close)}" if close else f"; known: {', '.join(names[:30])}{more}"
+    within = [known for known in names if "." in known and word and word in known.rpartition(".")[2]]
+    close = begun or [*within, *difflib.get_close_matches(name, names, n=3, cutoff=0.5)]
+    if close:
+        return f"; nearest: {', '.join(dict.fromkeys(close[:4]))}"
+    some = names if len(names) <= 30 else names[:4]
+    return f"; known: {', '.join(some)}" + (f" and {len(names) - 4} more" if len(names) > 30 else "")
 
 
 def sources() -> list[Path]:

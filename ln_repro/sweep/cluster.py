@@ -7,6 +7,7 @@ import shutil
 import time
 import uuid
 from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 import psutil
@@ -15,7 +16,7 @@ from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.records.run_dir import RunFolder, runs_under
 from ln_repro.sweep import queued as files
 from ln_repro.sweep import slurm
-from ln_repro.sweep.plan import PlannedRun
+from ln_repro.sweep.plan import PlannedRun, stacks
 from ln_repro.sweep.progress import Progress
 from ln_repro.system.directory_lock import Holder, acquire
 from ln_repro.system.files import Json, warn
@@ -39,7 +40,7 @@ def submitted(runs: Path) -> dict[str, slurm.Job]:
     ours = {folder.name: folder for folder in arrays(runs).glob("*")}
     jobs = [job for job in slurm.queue() if job.tag in ours] if ours else []
     names = {tag: files.listed(ours[tag]) for tag in {job.tag for job in jobs}}
-    return {name: job for job in jobs if (name := names[job.tag].get(job.index))}
+    return {name: job for job in jobs for name in names[job.tag].get(job.index, ())}
 
 
 def submitted_files(runs: Path) -> dict[str, Path]:
@@ -67,8 +68,8 @@ def queued(runs: Path) -> dict[str, str]:
     return {name: job.state for name, job in submitted(runs).items()}
 
 
-def submit_unfinished(plan: Sequence[PlannedRun], runs: Path, options: Json, retries: int) -> int:
-    """Submit the runs that are not done, running or in the queue; return their number.
+def submit_unfinished(plan: Sequence[PlannedRun], runs: Path, options: Json, retries: int, size: int = 1) -> int:
+    """Submit the runs that are not done, running or in the queue, up to ``size`` to a job; return their number.
 
     Raises:
         UserError: Slurm or submitit rejects the options.
@@ -77,11 +78,15 @@ def submit_unfinished(plan: Sequence[PlannedRun], runs: Path, options: Json, ret
     with acquire(runs / "sweep"):
         in_queue = queued(runs)
         todo = [p for p in plan if not p.done and p.name not in in_queue and not p.folder.holder]
-        for first in range(0, len(todo), slurm.ARRAY_SIZE):
-            part, tag = todo[first : first + slurm.ARRAY_SIZE], f"ln-repro-{uuid.uuid4().hex}"
+        together, cancellations = stacks(todo, size), files.Cancellations(runs.absolute())
+        for first in range(0, len(together), slurm.ARRAY_SIZE):
+            part, tag = together[first : first + slurm.ARRAY_SIZE], f"ln-repro-{uuid.uuid4().hex}"
             # Written before the submission, so that jobs can be matched to runs even if this process dies meanwhile.
-            written = files.write(part, arrays(runs) / tag)
-            jobs = [slurm.RunJob(p.name, file, runs.absolute(), retries) for p, file in zip(part, written, strict=True)]
+            written = iter(files.write(part, arrays(runs) / tag))
+            jobs = [
+                slurm.StackJob(stack, [*islice(written, len(stack))], runs.absolute(), retries, cancellations)
+                for stack in part
+            ]
             try:
                 slurm.submit(jobs, tag, options, runs.absolute() / "sweep" / "slurm")
             except UserError:  # refused, so that no job is in the queue
@@ -106,7 +111,7 @@ def watch(plan: Sequence[PlannedRun], progress: Progress, runs: Path, fail_fast:
                 if fail_fast and any(not p.done and states[p.name] not in ACTIVE and not cancellations.pending(p.name)
                                      for p in plan):  # fmt: skip
                     waiting = [job for name, job in submitted(runs).items() if name in states and job.state == "queued"]
-                    slurm.cancel(job.name for job in waiting)
+                    slurm.cancel({job.name for job in waiting})
                     fail_fast = False
                     progress.say(f"--fail-fast: queued runs not started: {len(waiting)}")
             except LnReproError as error:  # possibly temporary
@@ -137,7 +142,8 @@ def cancel(runs: Path, names: Sequence[str] | None) -> Iterator[str]:
     files.Cancellations(runs).request([files.ALL] if names is None else names)  # for sweeps on this and other machines
     try:
         jobs = submitted(runs)
-        slurm.cancel(job.name for name, job in jobs.items() if names is None or name in names)
+        going_on = {job.name for name, job in jobs.items() if names is not None and name not in names}
+        slurm.cancel({job.name for job in jobs.values()} - going_on)  # a job itself stops a part of its runs
     except LnReproError as error:
         jobs = {}
         yield f"{error}; jobs in its queue are not cancelled"
@@ -146,7 +152,8 @@ def cancel(runs: Path, names: Sequence[str] | None) -> Iterator[str]:
         holder = RunFolder(runs / name).holder
         found += name in jobs or holder is not None
         if name in jobs:
-            yield f"{name}: job {jobs[name].name} cancelled"
+            what = "stops it and goes on" if jobs[name].name in going_on else "cancelled"
+            yield f"{name}: job {jobs[name].name} {what}"
         elif holder and holder.is_local:
             yield f"{name}: {holder} {'stopping' if terminate(holder) else 'could not be stopped'}"
         elif holder:

@@ -72,7 +72,7 @@ class SweepRequest(Section):
     launcher_options: tuple[str, ...] = ()  # for Slurm, each ``KEY=VALUE``
     jobs: Count | None = None
     jobs_per_gpu: Count = 1
-    stack: Count | None = None  # runs that are trained as one; None: 1 on a CPU, as many as fit on a GPU
+    stack: Count | None = None  # runs that are trained as one; None: as many as fit on a GPU of this machine, else 1
     retries: Natural = 2
     budget_minutes: Count | None = None  # kept for compatibility, like `timeout -s TERM 25m ln-repro sweep ...`
     arms: tuple[str, ...] = ()  # instead of the grid's
@@ -106,18 +106,7 @@ def parse_request(words: Sequence[str]) -> SweepRequest:
         key, equals, value = word.partition("=")
         if not equals:
             raise UserError(f"expected key=value, got {word!r} (a grid is grid=NAME)")
-        if key in (
-            "grid",
-            "corpus",
-            "launcher",
-            "seeds",
-            "jobs",
-            "jobs_per_gpu",
-            "stack",
-            "retries",
-            "budget_minutes",
-            *LISTS,
-        ):
+        if key in SweepRequest.model_fields.keys() - {"settings", "launcher_options"}:
             own[key] = tuple(dict.fromkeys(value.split(","))) if key in LISTS else value
             if key == "seeds":
                 own[key] = seed_numbers(value)
@@ -130,9 +119,9 @@ def parse_request(words: Sequence[str]) -> SweepRequest:
     request = validate(SweepRequest, {**own, "launcher_options": options, "settings": settings})
     if options and request.local:
         raise UserError(f"launcher.{options[0]}: needs launcher=slurm; on this machine use jobs=N or jobs_per_gpu=N")
-    if not request.local and (own.keys() & {"jobs", "jobs_per_gpu", "stack", "budget_minutes"}):
+    if not request.local and (own.keys() & {"jobs", "jobs_per_gpu", "budget_minutes"}):
         raise UserError(
-            "jobs, jobs_per_gpu, stack, budget_minutes: only for launcher=local; "
+            "jobs, jobs_per_gpu, budget_minutes: only for launcher=local; "
             "Slurm takes launcher.array_parallelism=N and launcher.timeout_min=N"
         )
     if request.launcher not in ("local", "slurm") and not request.launcher.endswith((".yaml", ".yml")):

@@ -15,6 +15,7 @@ from ln_repro.sweep.plan import PlannedRun
 from ln_repro.sweep.progress import Progress
 
 POLL_SECONDS = 0.5
+STOPPED_SECONDS = 0.1
 OTHER_SWEEP_SECONDS = 5.0
 """Time between checks of a run that another sweep has started."""
 
@@ -62,11 +63,11 @@ class Pool:
         unfinished = [planned for planned in plan if not planned.done]
         self.logs.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="queue-", dir=self.logs) as queue:
-            files = queued.write(unfinished, Path(queue))
-            self.waiting = [Waiting(*pair) for pair in zip(unfinished, files, strict=True)]
-            self._run()
+            self.run_files(unfinished, queued.write([[planned] for planned in unfinished], Path(queue)))
 
-    def _run(self) -> None:
+    def run_files(self, plan: Sequence[PlannedRun], files: Sequence[Path]) -> None:
+        """Run experiments like `run`; remove the file of each that has ended and is not to be resumed."""
+        self.waiting = [Waiting(*pair) for pair in zip(plan, files, strict=True)]
         try:
             while self.waiting or self.running:
                 self._collect()
@@ -78,7 +79,7 @@ class Pool:
             self.progress.say("stopping: every run saves its state")
             raise Interrupted("interrupted; the same command resumes the sweep") from None
         finally:
-            self._stop()
+            self.stop()
 
     def _start(self) -> None:
         """Start as many runs, or stacks of runs, as the devices have capacity for."""
@@ -121,7 +122,7 @@ class Pool:
                 continue
             if waiting.planned.done:  # by another sweep
                 self.waiting.remove(waiting)
-                self.progress.ended(waiting.planned)
+                self._end(waiting)
             elif waiting.planned.folder.holder:
                 waiting.not_before = now + OTHER_SWEEP_SECONDS
             else:
@@ -138,7 +139,7 @@ class Pool:
             if self.cancellations.pending(waiting.planned.name):
                 status = Interrupted.exit_code  # even if it was killed by a signal that came as it ended
             if waiting.planned.done:
-                self.progress.ended(waiting.planned)
+                self._end(waiting)
             elif holder and not (holder.is_local and holder.pid == running.process.pid):  # another sweep was faster
                 self.waiting.append(waiting)
             elif queued.worth_retrying(status) and waiting.failures < self.retries:
@@ -146,7 +147,7 @@ class Pool:
                 self.progress.say(f"{waiting.planned.label}: {queued.reason(status, self._log(waiting))}; trying again")
                 self.waiting.insert(0 if self.fail_fast else len(self.waiting), waiting)
             else:
-                self.progress.ended(waiting.planned, status, self._log(waiting))
+                self._end(waiting, status)
                 if self.fail_fast and status != Interrupted.exit_code:
                     self.progress.say(f"--fail-fast: queued runs not started: {len(self.waiting)}")
                     self.waiting.clear()
@@ -155,23 +156,30 @@ class Pool:
         for waiting in list(self.waiting):
             if self.cancellations.pending(waiting.planned.name):
                 self.waiting.remove(waiting)
-                self.progress.ended(waiting.planned, Interrupted.exit_code)
+                self._end(waiting, Interrupted.exit_code)
         for running in self.running:
             if not running.cancelled and self.cancellations.pending(running.waiting.planned.name):
                 running.cancelled = True
                 running.process.terminate()
 
-    def _stop(self) -> None:
+    def _end(self, waiting: Waiting, status: int = 0) -> None:
+        """Report a run that is not tried again."""
+        self.progress.ended(waiting.planned, status, self._log(waiting))
+        if status != Interrupted.exit_code or self.cancellations.pending(waiting.planned.name):
+            waiting.file.unlink()
+
+    def stop(self) -> None:
         """Let the runs that are still running save their state and exit; kill those that take too long."""
         for running in self.running:
             running.process.terminate()
+        processes = [*(running.process for running in self.running), *self.trainers]
         deadline = time.monotonic() + queued.STOP_SECONDS
-        for process in [*(running.process for running in self.running), *self.trainers]:
-            try:
-                process.wait(max(0.0, deadline - time.monotonic()))
-            except (subprocess.TimeoutExpired, KeyboardInterrupt):  # or Ctrl-C once more
+        try:  # poll() and not wait(), which would block in a signal handler that has interrupted it
+            while any(process.poll() is None for process in processes) and time.monotonic() < deadline:
+                time.sleep(STOPPED_SECONDS)
+        finally:  # also after Ctrl-C once more
+            for process in processes:
                 process.kill()
-                process.wait()
 
     def _log(self, waiting: Waiting) -> Path:
         return self.logs / f"{waiting.planned.name}.log"

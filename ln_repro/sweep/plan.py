@@ -1,12 +1,17 @@
 """The plan of a sweep: its composed runs, and a table of them."""
 
+import json
 import shlex
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
+from statistics import median
 
 from ln_repro.corpus.prepare import fingerprint, prepare
 from ln_repro.experiment.learning_rate import LearningRate
+from ln_repro.experiment.name import Name
 from ln_repro.experiment.settings import Experiment
 from ln_repro.records.run_dir import RunFolder
 from ln_repro.records.status import aligned
@@ -79,9 +84,40 @@ class PlannedRun:
         )  # fmt: skip
 
 
-def table(plan: Sequence[PlannedRun], queue: Mapping[str, str], flags: Sequence[str] = ()) -> str:
-    """Return the plan as text, with the command of each run, which includes ``flags``."""
-    return aligned([COLUMNS, *(planned.row(queue, flags) for planned in plan)])
+def stacks(plan: Sequence[PlannedRun], size: int) -> list[list[PlannedRun]]:
+    """Divide runs into stacks of up to ``size`` that can be trained as one."""
+    alike: dict[str, list[PlannedRun]] = {}
+    for planned in plan:
+        alike.setdefault(planned.stack_key, []).append(planned)
+    return [runs[first : first + size] for runs in alike.values() for first in range(0, len(runs), size)]
+
+
+def table(
+    plan: Sequence[PlannedRun], queue: Mapping[str, str], flags: Sequence[str] = (), width: int | None = None
+) -> str:
+    """Return the plan as text, with the command of each run, which includes ``flags``.
+
+    In a table that would be wider than ``width``, the commands are lines of their own.
+    """
+    rows = [COLUMNS, *(planned.row(queue, flags) for planned in plan)]
+    text = aligned(rows)
+    if width is None or max(map(len, text.splitlines())) <= width:
+        return text
+    wrap = textwrap.TextWrapper(width, initial_indent=" " * 4, break_on_hyphens=False)
+    lines = aligned([row[:-1] for row in rows]).splitlines()
+    return "\n".join(f"{line}\n{wrap.fill(row[-1])}" for line, row in zip(lines, rows, strict=True))
+
+
+def hours(plan: Sequence[PlannedRun], records: Path) -> str:
+    """Return the estimated time of the runs that are not done, from records of their setting; "" without any."""
+    file = records / f"{Name.of(plan[0].run.exp).setting}.jsonl"
+    recorded = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
+    if not recorded:
+        return ""
+    seconds = median(record["train_seconds"] / max(1, record["updates"]) for record in recorded)
+    device = "CPU" if recorded[-1]["environment"].get("device", "cpu") == "cpu" else "GPU"
+    total = sum(planned.rate.total for planned in plan if not planned.done) * seconds
+    return f"; about {total / 3600:.1f} {device} hours"
 
 
 def plan_runs(

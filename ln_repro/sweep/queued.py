@@ -23,19 +23,23 @@ STOP_SECONDS = 90.0
 ALL = "ALL"
 
 
-def write(plan: Iterable[PlannedRun], folder: Path) -> list[Path]:
-    """Write the runs to ``folder``; return their files in order."""
+def write(stacks: Iterable[Sequence[PlannedRun]], folder: Path) -> list[Path]:
+    """Write the runs of some stacks to ``folder``; return their files in order."""
     folder.mkdir(parents=True, exist_ok=True)
-    files = {folder / f"{index}-{planned.name}.json": planned for index, planned in enumerate(plan)}
+    files = {
+        folder / f"{index}-{planned.name}.json": planned for index, stack in enumerate(stacks) for planned in stack
+    }
     for file, planned in files.items():
         write_json(file, {"experiment": planned.experiment.model_dump(mode="json")})
     return list(files)
 
 
-def listed(folder: Path) -> dict[int, str]:
-    """Return the directory names of the runs that have a file in ``folder``, by their position in the plan."""
-    parts = (path.stem.partition("-") for path in folder.glob("*-*.json"))
-    return {int(position): name for position, _, name in parts}
+def listed(folder: Path) -> dict[int, list[str]]:
+    """Return the directory names of the runs that have a file in ``folder``, by the index of their stack."""
+    names: dict[int, list[str]] = {}
+    for index, _, name in (path.stem.partition("-") for path in folder.glob("*-*.json")):
+        names.setdefault(int(index), []).append(name)
+    return names
 
 
 def read(file: Path) -> Experiment:

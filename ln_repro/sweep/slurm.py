@@ -13,9 +13,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ln_repro.errors import Interrupted, LnReproError, UserError
+from ln_repro.errors import LnReproError, UserError
 from ln_repro.experiment.launcher_options import FLAGS
 from ln_repro.sweep import queued
+from ln_repro.sweep.devices import Device
+from ln_repro.sweep.local import Pool
+from ln_repro.sweep.plan import PlannedRun
+from ln_repro.sweep.progress import Progress
 from ln_repro.system.files import Json
 
 INSTALL = "pip install 'ln-repro[slurm]'"
@@ -27,48 +31,40 @@ ADDRESS = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT")
 """Variables that say which Slurm to use, and by whom."""
 LOGS = "logs"
 """File with the names of the logs of an array's jobs, in their order."""
-POLL_SECONDS = 0.5
 END_SECONDS = 300.0
-"""Time that a job waits for Slurm to end it after its run has saved its state."""
+"""Time that a job waits for Slurm to end it after its runs have saved their state."""
 ARRAY_SIZE = 1000
 """Number of jobs in an array; Slurm's default limit, MaxArraySize, is 1001."""
 WAITING = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT")
 
 
 @dataclass
-class RunJob:
-    """A job that starts a run; on Slurm's warning, it lets the run save its state and requests to be requeued."""
+class StackJob:
+    """A job that trains a stack of runs; on Slurm's warning, it lets them save their state and asks to be requeued."""
 
-    name: str  # of the run's directory
-    file: Path  # with the experiment
+    plan: Sequence[PlannedRun]
+    files: Sequence[Path]  # with the experiments, each until its run has ended
     runs: Path  # the runs folder
     retries: int  # of a run that fails
-    process: subprocess.Popen[bytes] | None = None
+    cancellations: queued.Cancellations  # those since the submission
+    pool: Pool | None = None
 
-    def __call__(self) -> int:
-        """Run the experiment, with retries if it fails; return the last exit code."""
-        requests, status = queued.Cancellations(self.runs), 0
-        for _ in range(self.retries + 1):
-            self.process = queued.start(self.file, self.runs / "sweep" / f"{self.name}.log")
-            while (ended := self.process.poll()) is None:  # not wait(): a signal handler could not wait too
-                time.sleep(POLL_SECONDS)
-            status = ended
-            if not queued.worth_retrying(status):
-                break
-        if status == Interrupted.exit_code and not requests.pending(self.name):
-            time.sleep(END_SECONDS)  # after a warning, Slurm ends and requeues the job
-        return status
+    def __call__(self) -> None:
+        """Run the experiments that have not ended, as a local sweep does on a machine for this stack alone."""
+        left = {file: planned for file, planned in zip(self.files, self.plan, strict=True) if file.exists()}
+        device, progress = Device("the job", 1, stack=len(self.plan)), Progress(self.plan)
+        self.pool = Pool([device], self.retries, self.runs / "sweep", self.cancellations, progress)
+        self.pool.run_files([*left.values()], [*left])
+        if any(file.exists() for file in self.files):  # depending on Slurm's configuration, runs are warned, too
+            time.sleep(END_SECONDS)
 
     def checkpoint(self) -> Any:
-        """Let the run save its state and request to be requeued; submitit calls this on Slurm's warning."""
+        """Let the runs save their state and ask to be requeued; submitit calls this on Slurm's warning."""
         from submitit.helpers import DelayedSubmission
 
-        if self.process:
-            self.process.terminate()  # depending on Slurm's configuration, the run may have received the warning, too
-            deadline = time.monotonic() + queued.STOP_SECONDS
-            while self.process.poll() is None and time.monotonic() < deadline:
-                time.sleep(POLL_SECONDS / 5)
-        return DelayedSubmission(replace(self, process=None))
+        if self.pool:
+            self.pool.stop()
+        return DelayedSubmission(replace(self, pool=None))
 
 
 @dataclass(frozen=True)
@@ -123,7 +119,7 @@ def _is_set(value: object) -> bool:
     return value is not None and value is not False
 
 
-def submit(jobs: Sequence[RunJob], tag: str, options: Json, folder: Path) -> None:
+def submit(jobs: Sequence[StackJob], tag: str, options: Json, folder: Path) -> None:
     """Submit jobs as one array, in their order, of which ``array_parallelism`` run at a time.
 
     ``tag`` identifies the array in Slurm's queue, ``options`` are those of `conf/hydra/launcher/slurm.yaml`, and
@@ -145,7 +141,7 @@ def submit(jobs: Sequence[RunJob], tag: str, options: Json, folder: Path) -> Non
         queue()  # raises an error if Slurm does not respond: then the jobs may have been accepted
         raise UserError(f"launcher: Slurm refused the jobs: {' '.join(str(error).split())}") from None
     logs = [job.paths.stdout if options.get("stderr_to_stdout") else job.paths.stderr for job in submitted]
-    jobs[0].file.with_name(LOGS).write_text("".join(f"{log.name}\n" for log in logs))
+    jobs[0].files[0].with_name(LOGS).write_text("".join(f"{log.name}\n" for log in logs))
 
 
 def log_of(file: Path, folder: Path) -> Path | None:

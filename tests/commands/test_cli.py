@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -14,9 +15,10 @@ import pytest
 import yaml
 
 from ln_repro.errors import Interrupted, LnReproError, UserError
-from ln_repro.experiment.compose import CONF, compose, experiments
+from ln_repro.experiment.compose import CONF, compose, experiments, flat
 from ln_repro.experiment.settings import Experiment, build
 from ln_repro.system.subprocesses import environment
+from tests.examples import record, store
 
 ROOT = Path(__file__).resolve().parents[2]
 TOY = "exp=toy_preln_nowarm"
@@ -60,10 +62,17 @@ def command(*arguments: str, **variables: str) -> subprocess.CompletedProcess[st
         ("rum", "argument COMMAND: invalid choice: 'rum'"),
         ("", "expected a COMMAND (ln-repro --help)"),
         ("--verson", "unrecognized arguments: --verson (ln-repro --help)"),
-        ("run exp=toy", "exp: there is no 'toy'; nearest: toy_admin_nowarm, "),
+        ("run exp=toy", "exp: there is no 'toy'; nearest: toy_postln_nowarm, toy_postln_warm, toy_preln_nowarm, "),
+        ("run exp=nothing", "exp: there is no 'nothing'; known: iwslt_postln_nowarm, "),
+        (f"run {TOY} warmup=10", "warmup: no such option; nearest: schedule.warmup_updates (ln-repro run exp=NAME"),
+        (f"run {TOY} epochs=3", "epochs: no such option; nearest: eval.epochs, schedule.step_epoch, train.max_epoch ("),
+        ("sweep grid=rates warmup=10", "warmup: no such option; nearest: schedule.warmup_updates ("),
+        ("claims --records .", "--records: . has no records (SETTING.jsonl, "),
+        ("tables --records nowhere", "--records: nowhere has no records ("),
+        ("arena --records .", "--records: . has no records ("),
+        ("figures --records .", "--records: . has no records ("),
         ("run toy_preln_warm", "expected key=value, got 'toy_preln_warm' (an experiment is exp=NAME)"),
         ("status two\nlines", "expected key=value, got 'two\\nlines'"),
-        ("tables --records nowhere", "nowhere: no such folder of records"),
         ("theory --seeds 1", "--seeds: expected at least 10, which a verdict needs, got 1"),
         ("sync nowhere", "nowhere: not a run directory"),
         ("data", "the following arguments are required: action"),
@@ -170,12 +179,16 @@ def test_experiments_of_ones_own_are_run_listed_shown_and_swept(own, runs, call)
     assert [(run.exp, run.lr) for run in runs] == [
         ("mine_postln_warm", 7e-3), ("mine_preln_warm", 7e-3), ("toy_preln_warm", 2e-3),
     ]  # fmt: skip
-    assert "SETTING is one of mine; ARM is one of\n\n  postln_warm\n      My postln_warm." in said("run --help")
+    assert "SETTING is one of mine; ARM is one of\n\n  postln_warm\n      My postln_warm." in said("run --list")
     assert "nearest: mine_postln_warm" in said("run exp=mine_postln_wram", 2)
     assert "\nlr: 0.007\n" in said("run exp=mine_postln_warm --cfg job")
     grid = "grid=rates corpus=mine arms=postln_warm,preln_warm rates=1e-3"
-    _, *planned = said(f"sweep {grid} --dry-run").splitlines()
-    assert len(planned) == 2 and all(line.endswith("lr=0.001 '--config-dir=my own=1'") for line in planned)
+    _, *planned, last = said(f"sweep {grid} --dry-run").splitlines()
+    assert (
+        last == "2 runs: 2 planned"
+        and len(planned) == 2
+        and all(line.endswith("lr=0.001 '--config-dir=my own=1'") for line in planned)
+    )
     assert "mine_preln_warm" in said(f"status {grid}")
     for line in (f"cancel {grid}", f"cancel {grid} precision=bf16"):  # a login node needs no GPU that can do it
         assert said(line).endswith("running sweeps skip those that they have not started\n")
@@ -213,8 +226,17 @@ def test_a_launcher_runs_the_jobs_and_returns_their_failure(own):
     assert Path("it's", "runs", ".hydra").is_dir() and not Path("~").exists()
 
 
-def test_the_help_of_run_lists_every_arm_of_every_setting(call):
+def test_the_help_of_run_is_short_and_every_option_that_it_shows_is_one(call):
     text = call("run", "--help")[1]
+    assert len(text.splitlines()) <= 40 and max(map(len, text.splitlines())) <= 80
+    shown = re.findall(r"^  (\w[\w.]*)=", text, re.MULTILINE)
+    assert len(shown) == 10
+    options = flat(compose([TOY]))
+    assert {"norm", *shown} <= {*options, "tracker", "norm"}
+
+
+def test_the_list_of_experiments_has_every_arm_of_every_setting(call):
+    text = call("run", "--list")[1]
     assert max(map(len, text.splitlines())) <= 80
     blocks = " ".join(text.split()).split("SETTING is one of ")[1:]
     for name, text in experiments().items():
@@ -238,7 +260,7 @@ def test_the_help_imports_nothing_heavy():
     assert all(word in done.stdout for word in words)
 
 
-@pytest.mark.parametrize("line", ["run --help", f"run {TOY} --cfg job"])
+@pytest.mark.parametrize("line", ["run --list", f"run {TOY} --cfg job"])
 def test_a_reader_that_leaves_early_is_no_traceback(line):
     arguments = [sys.executable, "-m", "ln_repro.cli", *line.split()]
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
@@ -308,7 +330,7 @@ def test_a_closed_output_is_no_failure() -> None:
 
 
 def test_a_terminal_without_a_width_shows_what_others_show(empty_place, monkeypatch, call):
-    (empty_place / "records").mkdir()
+    store(empty_place / "records", record())
     expected = call("claims", "--records", "records")
     monkeypatch.setenv("COLUMNS", "0")
     assert call("claims", "--records", "records") == expected and "TH-1" in expected[1]

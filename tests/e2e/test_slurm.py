@@ -107,6 +107,30 @@ def test_six_runs_survive_a_preemption_a_cancellation_and_a_dead_node(run, comma
     assert not [path for path in run.runs.rglob("*") if path.is_file() and CANARY.encode() in path.read_bytes()]
 
 
+def test_a_stack_is_one_job_that_loses_nothing_to_a_cancellation_and_a_preemption(run, cluster):
+    words = ("sweep", "grid=rates", "arms=preln_warm", "rates=1e-3,2e-3,5e-3", "launcher=slurm", "stack=3", *ASKED)
+    settings = [*run.settings, "train.max_epoch=12", "tracker=none"]
+    status, _, error = run.call(*words, "--detach", *settings)
+    assert status == 0 and "3 submitted to Slurm" in error, error
+    until(lambda: len(run.reached(20)) == 3)
+    assert len(cluster.ask("squeue", "-h", "--array").splitlines()) == 1
+    cancelled, *others = run.reached(20)
+    assert "stops it and goes on" in run.call("cancel", cancelled)[1]
+    until(lambda: states(run)[cancelled] == "interrupted")
+    assert {states(run)[name] for name in others} == {"running"}
+
+    node = cluster.ask("squeue", "-h", "-o", "%N").strip()
+    whole = ("-p", "urgent", "-w", node, "-n", "2", "--gres=gpu:2")
+    cluster.ask("sbatch", *whole, "--output=/dev/null", "--wrap", "sleep 3")
+    until(lambda: "REQUEUE" in "".join(path.read_text() for path in run.runs.glob("sweep/slurm/*.err")))
+    until(lambda: not cluster.ask("squeue", "-h"))
+    assert {states(run)[name] for name in others} == {"finished"} and states(run)[cancelled] == "interrupted"
+    assert all(len([*(run.runs / name / "sessions").iterdir()]) == 2 for name in others)
+    status, _, error = run.call(*words, *settings)
+    assert status == 0 and "1 submitted to Slurm" in error, error
+    assert {record["status"] for record in outcomes(run.runs).values()} == {"finished"} and len(states(run)) == 3
+
+
 def test_an_option_that_slurm_refuses_is_one_line_and_nothing_is_submitted(run):
     for word, said in (("launcher.partition=nowhere", "invalid partition"), ("launcher.partitoin=gpu", "partitoin")):
         status, _, error = run.call(*SWEEP, "launcher=slurm", word, *run.settings)

@@ -1,5 +1,7 @@
 """Grids: which runs they have, on every corpus, and what they would cost."""
 
+import sys
+
 import pytest
 
 from ln_repro.corpus.prepare import fingerprint
@@ -22,12 +24,12 @@ pytestmark = pytest.mark.usefixtures("empty_place")
 
 @pytest.fixture
 def planned(call):
-    """Return a function that returns the rows of a dry run, without their head."""
+    """Return a function that returns the rows of a dry run, without head and summary."""
 
     def rows(*words: str) -> list[str]:
         code, out, err = call("sweep", *words, "--dry-run")
         assert code == 0, err
-        return out.splitlines()[1:]
+        return out.splitlines()[1:-1]
 
     return rows
 
@@ -91,7 +93,7 @@ def test_arms_and_rates_of_the_command_line_take_the_place_of_the_grids(planned)
         ("grid=design fast", "expected key=value, got 'fast' (a grid is grid=NAME)"),
         ("grid=design launcher=pbs", "launcher: expected local, slurm or a YAML file"),
         ("grid=design launcher.partition=gpu", "launcher.partition=gpu: needs launcher=slurm"),
-        ("grid=design launcher=slurm jobs=2", "jobs, jobs_per_gpu, stack, budget_minutes: only for launcher=local"),
+        ("grid=design launcher=slurm jobs=2", "jobs, jobs_per_gpu, budget_minutes: only for launcher=local"),
         ("grid=design exp=toy_preln_warm", "exp: the experiments are given by the grid; --only PATTERN"),
         (
             "grid=design --only nothing",
@@ -103,6 +105,16 @@ def test_arms_and_rates_of_the_command_line_take_the_place_of_the_grids(planned)
 )
 def test_words_that_make_no_sense_are_one_line(words, message, refused):
     refused(f"sweep {words} --dry-run", message)
+
+
+def test_in_a_terminal_no_line_of_a_dry_run_is_wider_and_the_last_one_sums_up(call, monkeypatch, tmp_path):
+    store(tmp_path / "kept", record(train_seconds=720.0, updates=200))
+    monkeypatch.setattr("ln_repro.records.archive.records_folder", lambda: tmp_path / "kept")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    out = call("sweep", "grid=rates", "arms=postln_warm", "rates=1e-3,2e-3", "train.max_update=100", "--dry-run")[1]
+    lines = out.splitlines()
+    assert max(map(len, lines)) <= 80 and lines[-1] == "2 runs: 2 planned; about 0.2 CPU hours"
+    assert lines[3] == "    ln-repro run exp=toy_postln_warm seed=1 lr=0.001 train.max_update=100"
 
 
 def test_runs_whose_record_is_kept_are_left_out_when_asked(tmp_path, monkeypatch, planned):
@@ -153,5 +165,5 @@ def test_patterns_choose_runs(only, but, left):
 
 def test_runs_that_an_option_makes_the_same_are_planned_once(call):
     code, out, err = call("sweep", "grid=design", "norm=postln", "--dry-run")
-    assert code == 0 and len(out.splitlines()) == 1 + 6
+    assert code == 0 and len(out.splitlines()) == 1 + 6 + 1
     assert "6 of 12 runs are left out: they have the same settings as others" in err

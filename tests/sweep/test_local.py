@@ -1,11 +1,8 @@
 """The local pool: everything runs, failures are tried again, and no run is started that another sweep runs."""
 
-import json
 import subprocess
-import sys
 import threading
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,91 +11,31 @@ from rich.console import Console
 
 from ln_repro.errors import Interrupted
 from ln_repro.records.run_dir import write_json
-from ln_repro.sweep import local, queued
+from ln_repro.sweep import queued
 from ln_repro.sweep.devices import Device
 from ln_repro.sweep.local import Pool
 from ln_repro.sweep.plan import PlannedRun
 from ln_repro.sweep.progress import Progress
 from ln_repro.sweep.queued import ALL, Cancellations
 from ln_repro.system.directory_lock import Holder, acquire, machine
-from tests.examples import experiment, planned, record
+from tests.examples import planned, record
+from tests.sweep.stand_ins import StandIns, tries
 from tests.waiting import HANGS_SECONDS, until
-
-RUN = (
-    f"RECORD = {json.dumps(record())!r}"
-    + """
-import pathlib, signal, sys, time
-folder, kind, tries = pathlib.Path(sys.argv[1]), sys.argv[2], pathlib.Path(sys.argv[1] + ".tries")
-folder.mkdir(parents=True, exist_ok=True)
-signals = []
-if kind == "saving":
-    signal.signal(signal.SIGTERM, lambda *_: signals.append("SIGTERM"))
-with tries.open("a") as file:
-    file.write("x")
-count = len(tries.read_text())
-if kind == "slow":
-    time.sleep(3600)
-if kind == "saving":
-    while not signals:
-        time.sleep(0.02)
-    time.sleep(0.5)
-    print(*signals)
-    sys.exit(130)
-if kind == "bad" or (kind == "flaky" and count < 3):
-    print("train failed (exit 9): the reason")
-    sys.exit(1)
-if kind == "wrong":
-    sys.exit(2)
-status = "diverged" if kind == "diverging" else "finished"
-(folder / "record.json").write_text(RECORD.replace("finished", status))
-sys.exit(130 if kind == "late" else 0)
-"""
-)
-"""A stand-in for `ln-repro run`: its arguments are the directory, and how the run ends."""
 
 
 @pytest.fixture
-def pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def pool(stand_ins: StandIns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Return a function that makes a pool whose runs are stand-ins; it returns the pool, its plan and its messages."""
-    monkeypatch.setattr(local, "POLL_SECONDS", 0.02)
-    monkeypatch.setattr(local, "OTHER_SWEEP_SECONDS", 0.1)
-    plan: list[PlannedRun] = []
-    environments: list[Mapping[str, str]] = []
-
-    def start(file: Path, log: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-        environments.append(environment)
-        mine = next(p for p in plan if p.experiment == queued.read(file))
-        log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("ab") as output:
-            command = [sys.executable, "-c", RUN, str(mine.folder.path), mine.run.exp.partition("_")[2]]
-            return subprocess.Popen(command, stdout=output)
-
-    def start_stack(files: list[Path], logs: list[Path], log: Path, environment: Mapping[str, str]):
-        make.stacks.append(len(files))
-        runs = [start(*pair, environment) for pair in zip(files, logs, strict=True)]
-        return subprocess.Popen([sys.executable, "-c", ""]), runs
-
-    monkeypatch.setattr(queued, "start", start)
-    monkeypatch.setattr(queued, "start_stack", start_stack)
 
     def make(*kinds: str, slots: int = 2, retries: int = 2, stack: int = 1) -> tuple[Pool, list[PlannedRun], list[str]]:
-        for seed, kind in enumerate(kinds, 1):  # the name says how the run ends
-            differs = {"lr": 1e-3 / seed} if stack > 1 else {"seed": seed}
-            plan.append(planned(experiment(exp=f"toy_{kind}", paths__runs=tmp_path, **differs)))
+        plan = stand_ins.planned(*kinds, alike=stack > 1)
         said: list[str] = []
         progress = Progress(plan, console=Console(file=(tmp_path / "screen").open("w")))
         monkeypatch.setattr(progress, "say", said.append)
         pool = Pool([Device("cpu", slots, stack=stack)], retries, tmp_path / "sweep", Cancellations(tmp_path), progress)
         return pool, plan, said
 
-    make.environments, make.stacks = environments, []
     return make
-
-
-def tries(one: PlannedRun) -> int:
-    """Return how often a run was started."""
-    path = one.folder.path.with_name(one.folder.path.name + ".tries")
-    return len(path.read_text()) if path.exists() else 0
 
 
 def test_everything_runs_and_failures_are_tried_again(pool):
@@ -110,23 +47,23 @@ def test_everything_runs_and_failures_are_tried_again(pool):
     assert any("toy_bad" in line and "failed, train failed (exit 9): the reason (see" in line for line in said)
 
 
-def test_runs_that_differ_in_nothing_but_rates_are_started_as_one_and_tried_again_alone(pool):
+def test_runs_that_differ_in_nothing_but_rates_are_started_as_one_and_tried_again_alone(pool, stand_ins):
     made, plan, _ = pool("good", "flaky", "good", "good", "bad", "good", stack=4)
     plan[3] = planned(plan[3].experiment.model_copy(update={"norm": "preln"}))
     made.progress.plan = plan
     made.run(plan)
     assert [one.state for one in plan] == [*["finished"] * 4, "interrupted", "finished"]
     assert [tries(one) for one in plan] == [1, 3, 1, 1, 3, 1]
-    assert pool.stacks == [4]  # the first three and the fifth; the sixth has a stack's key, but no place in it
+    assert stand_ins.stacks == [4]  # the first three and the fifth; the sixth has a stack's key, but no place in it
     assert all(trainer.poll() is not None for trainer in made.trainers)
 
 
-def test_every_device_gets_runs(pool):
+def test_every_device_gets_runs(pool, stand_ins):
     made, plan, _ = pool("good", "good", "good")
     made.devices = [Device(name, 1, {"CUDA_VISIBLE_DEVICES": name}) for name in ("GPU-a", "GPU-b")]
     made.run(plan)
     assert [one.state for one in plan] == ["finished"] * 3
-    assert [each["CUDA_VISIBLE_DEVICES"] for each in pool.environments[:2]] == ["GPU-a", "GPU-b"]
+    assert [each["CUDA_VISIBLE_DEVICES"] for each in stand_ins.environments[:2]] == ["GPU-a", "GPU-b"]
 
 
 def test_with_fail_fast_no_run_is_started_after_a_failure(pool):

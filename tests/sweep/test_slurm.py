@@ -1,10 +1,13 @@
 """Sweeps on Slurm, without one: what a job does on failures and warnings, how the queue is read, and cancelling."""
 
 import os
+import pickle
 import shlex
 import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,31 +20,80 @@ from ln_repro.errors import LnReproError, UserError
 from ln_repro.experiment.compose import launcher
 from ln_repro.records.run_dir import write_json
 from ln_repro.sweep import cluster, queued, slurm
+from ln_repro.sweep.plan import PlannedRun
 from ln_repro.sweep.progress import Progress
-from ln_repro.sweep.slurm import RunJob
+from ln_repro.sweep.queued import Cancellations
+from ln_repro.sweep.slurm import StackJob
 from ln_repro.system import gpu
 from ln_repro.system.directory_lock import Holder, acquire, machine
 from ln_repro.system.files import warn
 from ln_repro.system.gpu import Gpu
 from tests.examples import experiment, planned, record
+from tests.sweep.stand_ins import tries
+from tests.waiting import HANGS_SECONDS, until
 
 
-@pytest.mark.parametrize(
-    ("ends", "runs", "status"), [([1, 1, 1], 3, 1), ([2], 1, 2), ([1, 130], 2, 130), ([-9, 0], 2, 0)]
-)
-def test_a_job_tries_again_what_may_succeed(ends, runs, status, tmp_path, monkeypatch):
-    started = []
+@pytest.fixture
+def submitted(tmp_path, monkeypatch):
+    """Return a function that submits runs, and returns the jobs that Slurm would start."""
 
-    def start(file: Path, log: Path) -> subprocess.Popen[bytes]:
-        end = ends[len(started)]
-        started.append(file)
-        return subprocess.Popen(["sh", "-c", f"kill {end} $$" if end < 0 else f"exit {end}"])
+    def submit(plan: Sequence[PlannedRun], retries: int = 1, size: int = 1) -> list[StackJob]:
+        jobs: list[StackJob] = []
+        with monkeypatch.context() as patch:
+            patch.setattr(slurm, "submit", lambda array, *_: jobs.extend(array))
+            assert cluster.submit_unfinished(plan, tmp_path, {}, retries, size) == sum(len(job.plan) for job in jobs)
+        return pickle.loads(pickle.dumps(jobs))
 
-    monkeypatch.setattr(slurm, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(slurm, "END_SECONDS", 0.0)
-    monkeypatch.setattr(queued, "start", start)
-    assert RunJob("toy-s1-0", Path("0-toy-s1-0.json"), tmp_path, retries=2)() == status
-    assert started == [Path("0-toy-s1-0.json")] * runs
+    return submit
+
+
+def left(job: StackJob) -> list[str]:
+    """Return the experiments of the runs that a job would resume."""
+    return [planned.run.exp for file, planned in zip(job.files, job.plan, strict=True) if file.exists()]
+
+
+def test_a_job_trains_its_runs_as_one_and_requeued_those_that_it_was_to_stop(stand_ins, submitted, queue, tmp_path):
+    pytest.importorskip("submitit")
+    plan = stand_ins.planned("good", "diverging", "bad", "saving", "slow", "good", alike=True)
+    plan[5] = planned(plan[5].experiment.model_copy(update={"norm": "preln"}))
+    job, other = submitted(plan, size=8)
+    assert (len(job.plan), len(other.plan)) == (5, 1)
+    thread = threading.Thread(target=job)
+    thread.start()
+    until(lambda: left(job) == ["toy_bad", "toy_saving", "toy_slow"] and tries(plan[4]))
+    Cancellations(tmp_path).request([plan[4].name])
+    until(lambda: left(job) == ["toy_bad", "toy_saving"])
+    assert thread.is_alive() and stand_ins.stacks == [5] and not tries(plan[5])
+    requeued = job.checkpoint().function
+    thread.join(HANGS_SECONDS)
+    requeued()
+    assert stand_ins.stacks == [5] and [tries(run) for run in plan] == [1, 1, 2, 2, 1, 0]
+    assert [run.state for run in plan[:5]] == ["finished", "diverged", "interrupted", "finished", "interrupted"]
+    assert left(requeued) == [] and left(other) == ["toy_good"]
+    queue[0]("")
+    (resumed,) = submitted([plan[4]])  # a later sweep ignores the request to stop it
+    assert not resumed.cancellations.pending(plan[4].name)
+
+
+def test_a_run_that_is_cancelled_before_its_job_begins_is_not_started(stand_ins, submitted, tmp_path):
+    plan = stand_ins.planned("good", "good", alike=True)
+    (job,) = submitted(plan, size=2)
+    Cancellations(tmp_path).request([plan[0].name])
+    job()
+    assert [tries(run) for run in plan] == [0, 1] and left(job) == []
+
+
+def test_cancelling_a_part_of_a_stack_leaves_its_job_to_stop_that_part(queue, tool, tmp_path):
+    answer, _ = queue
+    tool("scancel", f"echo $@ >> '{tmp_path / 'cancelled'}'")
+    plan = [planned(experiment(seed=seed, paths__runs=tmp_path)) for seed in (1, 2, 3)]
+    queued.write([plan[:2], plan[2:]], cluster.arrays(tmp_path) / "ours")
+    answer("5_0|RUNNING|ours\n5_1|PENDING|ours\n")
+    assert cluster.queued(tmp_path) == {plan[0].name: "running", plan[1].name: "running", plan[2].name: "queued"}
+    said = [*cluster.cancel(tmp_path, [plan[0].name, plan[2].name])]
+    assert said[:2] == [f"{plan[0].name}: job 5_0 stops it and goes on", f"{plan[2].name}: job 5_1 cancelled"]
+    assert (tmp_path / "cancelled").read_text() == "5_1\n"
 
 
 @pytest.fixture
@@ -56,8 +108,8 @@ def test_the_queue_is_read_once_for_all_jobs_if_there_are_any(queue, tmp_path):
     answer, asked = queue
     assert cluster.queued(tmp_path) == {} and not asked.exists()
     plan = [planned(experiment(seed=seed, paths__runs=tmp_path)) for seed in (1, 2, 3, 4)]
-    queued.write(plan[:3], cluster.arrays(tmp_path) / "ours")
-    queued.write(plan[3:], cluster.arrays(tmp_path) / "alone")
+    queued.write([[run] for run in plan[:3]], cluster.arrays(tmp_path) / "ours")
+    queued.write([plan[3:]], cluster.arrays(tmp_path) / "alone")
     answer("5_0|RUNNING|ours\n5_2|PENDING|ours\n6|COMPLETING|alone\n7_1|RUNNING|somebody else's\n8|PENDING|(null)\n")
     assert cluster.queued(tmp_path) == {plan[0].name: "running", plan[2].name: "queued", plan[3].name: "running"}
     assert len(asked.read_text().splitlines()) == 1
@@ -69,7 +121,7 @@ def test_with_fail_fast_jobs_that_wait_are_cancelled_after_a_failure(queue, tool
     tool("scancel", f"echo $@ >> '{cancelled}'\n: > '{tmp_path / 'answer'}'")
     monkeypatch.setattr(cluster, "WATCH_SECONDS", 0.01)
     plan = [planned(experiment(seed=seed, paths__runs=tmp_path)) for seed in (1, 2, 3)]
-    queued.write(plan, cluster.arrays(tmp_path) / "ours")
+    queued.write([[run] for run in plan], cluster.arrays(tmp_path) / "ours")
     answer("5_1|RUNNING|ours\n5_2|PENDING|ours\n")  # the first has ended, without a record
     board = Progress(plan, lambda: cluster.queued(tmp_path), console=Console(file=(tmp_path / "screen").open("w")))
     said: list[str] = []
@@ -84,7 +136,7 @@ def test_with_fail_fast_a_run_that_the_user_cancels_is_no_failure(queue, tool, t
     tool("scancel", f"echo $@ >> '{cancelled}'")
     monkeypatch.setattr(cluster, "WATCH_SECONDS", 0.01)
     plan = [planned(experiment(seed=seed, paths__runs=tmp_path)) for seed in (1, 2)]
-    queued.write(plan, cluster.arrays(tmp_path) / "ours")
+    queued.write([[run] for run in plan], cluster.arrays(tmp_path) / "ours")
     answer("5_0|RUNNING|ours\n5_1|PENDING|ours\n")
     board = Progress(plan, lambda: cluster.queued(tmp_path), console=Console(file=(tmp_path / "screen").open("w")))
     turns = iter(["5_1|PENDING|ours\n"] * 2)  # then none
@@ -312,36 +364,35 @@ def test_a_submission_that_failed_without_slurm_keeps_its_files(tmp_path, monkey
     assert len([*cluster.arrays(tmp_path).glob("*/*.json")]) == 1
 
 
-def test_only_runs_that_are_not_finished_queued_or_running_are_submitted(queue, tmp_path, monkeypatch):
+def test_only_runs_that_are_not_finished_queued_or_running_are_submitted(queue, tmp_path, submitted):
     answer, _ = queue
     plan = [planned(experiment(seed=seed, paths__runs=tmp_path)) for seed in (1, 2, 3, 4)]
     finished, waiting, held, missing = plan
     finished.folder.path.mkdir()
     write_json(finished.folder.path / "record.json", record())
-    queued.write([waiting], cluster.arrays(tmp_path) / "ours")
+    queued.write([[waiting]], cluster.arrays(tmp_path) / "ours")
     answer("5_0|PENDING|ours\n")
-    sent: list[RunJob] = []
-    monkeypatch.setattr(slurm, "submit", lambda jobs, *_: sent.extend(jobs))
     with acquire(held.folder.path):
-        assert cluster.submit_unfinished(plan, tmp_path, {}, 0) == 1
-    assert [job.name for job in sent] == [missing.name]
+        (job,) = submitted(plan)
+    assert [run.name for run in job.plan] == [missing.name]
 
 
 def test_more_runs_than_slurm_takes_in_one_array_are_several(tmp_path, monkeypatch):
     plan = [planned(experiment(seed=seed, paths__runs=tmp_path)) for seed in (1, 2, 3)]
     sent: dict[str, list[str]] = {}
     monkeypatch.setattr(slurm, "ARRAY_SIZE", 2)
-    monkeypatch.setattr(slurm, "submit", lambda jobs, tag, *_: sent.update({tag: [job.name for job in jobs]}))
+    monkeypatch.setattr(slurm, "submit", lambda jobs, tag, *_: sent.update({tag: [job.plan[0].name for job in jobs]}))
     assert cluster.submit_unfinished(plan, tmp_path, {}, 0) == 3
     assert [*sent.values()] == [[plan[0].name, plan[1].name], [plan[2].name]]
-    assert all(queued.listed(cluster.arrays(tmp_path) / tag) == dict(enumerate(names)) for tag, names in sent.items())
+    for tag, names in sent.items():
+        assert queued.listed(cluster.arrays(tmp_path) / tag) == {index: [name] for index, name in enumerate(names)}
 
 
 def test_cancelling_all_cancels_no_job_of_anybody_else(queue, tool, tmp_path):
     answer, _ = queue
     tool("scancel", f"echo $@ >> '{tmp_path / 'cancelled'}'")
     plan = [planned(experiment(seed=seed, paths__runs=tmp_path)) for seed in (1, 2)]
-    queued.write(plan, cluster.arrays(tmp_path) / "ours")
+    queued.write([[run] for run in plan], cluster.arrays(tmp_path) / "ours")
     answer("5_0|RUNNING|ours\n5_1|PENDING|ours\n7_1|RUNNING|somebody else's\n")
     said = list(cluster.cancel(tmp_path, None))
     assert [line for line in said if "cancelled" in line][:2] == [
