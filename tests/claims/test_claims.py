@@ -25,7 +25,7 @@ from tests.examples import with_events
 CLAIMS = {claim.id: claim for claim in ALL}
 MEASURED = [claim.id for claim in ALL if claim.rule and claim.rule.judged and claim not in FINE_TUNING
             and not any(isinstance(part, DeepAlone) for part in claim.rule.criteria)]  # fmt: skip
-"""Those judged on the paper's data by loss or BLEU at one depth; of the others see test_bert and test_depth."""
+"""Those judged on the paper's data by loss or BLEU at one depth; of the others see below and test_bert."""
 FAST = {"bleu": 33.4, "bleus": [*line(0, 33, 10)[1:], *line(33, 33.4, 7)[1:]], "losses": [*line(9, 4, 9), *[4.0] * 6]}
 SLOW = {"bleu": 33.1, "bleus": line(0, 33.1, EPOCHS + 1)[1:], "losses": line(9, 4, EPOCHS)}
 """Pre-LN and Post-LN by epoch."""
@@ -261,3 +261,52 @@ def test_a_rule_says_how_many_of_its_records_are_older() -> None:
     for run, time in zip(runs, ("2026-11-21T14:29:59Z", "2026-11-21T14:30:01Z"), strict=False):
         run.record.started = time
     assert row("MT-2", runs).own.older == 1
+
+
+BOTH, ALONE = {"postln_warm": 33.0, "deepnorm_warm": 33.0}, {"postln_warm": 2.0, "deepnorm_warm": 33.0}
+
+
+def at_depths(setting: str, depths: dict[int, dict[str, float]], seeds: int = 5) -> list[Run]:
+    """Return runs by number of layers: the BLEU of each arm."""
+    return [made(f"{setting}_{arm}", seed, bleu, model__layers=layers) for layers, arms in depths.items()
+            for arm, bleu in arms.items() for seed in range(1, seeds + 1)]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("depths", "seeds", "verdict"),
+    [
+        ({6: BOTH, 12: ALONE, 18: BOTH}, 5, "reproduced"),
+        ({12: ALONE}, 5, "reproduced"),
+        ({6: BOTH, 12: ALONE}, 4, "inconclusive"),
+        ({6: BOTH, 12: BOTH, 18: BOTH}, 5, "contradicted"),
+        ({6: BOTH, 12: BOTH}, 5, "inconclusive"),
+        ({6: BOTH, 12: BOTH, 18: {"postln_warm": 33.0}}, 5, "inconclusive"),
+        ({}, 5, "not-run"),
+    ],
+)
+def test_one_depth_at_which_deepnorm_alone_trains_is_enough(depths, seeds: int, verdict: str) -> None:
+    own = row("X-1", at_depths("iwslt", depths, seeds)).own
+    both = [layers for layers, arms in depths.items() if len(arms) > 1]
+    assert (own.verdict, len(own.evidence)) == (verdict, 2 * seeds * len(both))
+    others = row("X-1", at_depths("toy", depths, seeds)).others
+    assert [other.verdict for other in others] == ([] if verdict == "not-run" else [verdict])
+
+
+def test_a_claim_about_depths_is_run_by_a_sweep() -> None:
+    deep = row("X-1", [])
+    assert deep.own.command == (
+        "ln-repro sweep grid=depth arms=postln_warm,deepnorm_warm corpus=iwslt seeds=5 --skip-recorded"
+    )
+    assert (deep.cost_gpu_hours, row("X-3", []).cost_gpu_hours) == (60, 45)
+
+
+def test_admin_has_to_train_at_18_layers_where_post_ln_does_not() -> None:
+    level = made_runs("iwslt", {arm: {"bleu": 33.0} for arm in ("admin_warm", "admin_warm_closed", "postln_warm")})
+    for deep, expected in (({}, "inconclusive"), ({18: {"postln_warm": 2.0, "admin_warm": 33.0}}, "reproduced"),
+                           ({18: {"postln_warm": 33.0, "admin_warm": 33.0}}, "contradicted")):  # fmt: skip
+        assert row("X-3", level + at_depths("iwslt", deep)).own.verdict == expected
+
+
+def test_depths_are_told_from_other_variations_and_named_by_their_layers() -> None:
+    varied = made("toy_postln_warm", 1, 30.0, model__layers=12, init="fairseq")
+    assert [*gathered([varied, *at_depths("toy", {24: BOTH, 6: ALONE})])["toy"].by_depth] == [6, 24]

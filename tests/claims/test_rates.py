@@ -10,11 +10,13 @@ from scipy import stats
 from ln_repro.claims.arena import sensitivity
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, REPRODUCED, fisher_exact, prediction_interval
-from ln_repro.claims.lr50 import RateFactor
-from ln_repro.claims.rates import at_edge, best_rate, multiverse, usable_range, variant
+from ln_repro.claims.lr50 import CELLS, RateFactor, lr50
+from ln_repro.claims.rates import at_edge, best_rate, usable_range, variant
 from ln_repro.claims.rules.mt import AtBestRates, JustAboveNothing, NotStarved
 from ln_repro.records.archive import Run
+from tests.claims import recomputed
 from tests.claims.made import held, made
+from tests.committed import archive
 
 WARM, NONE = "postln_warm", "postln_nowarm"
 Curve = Mapping[float, Sequence[float]]
@@ -149,14 +151,11 @@ def test_a_usable_range_has_ends_that_may_be_open() -> None:
     assert [at_edge(best, arm) for arm in best.rates] == ["", "higher", ""]
 
 
-def test_the_multiverse_counts_verdicts_over_limits_shares_and_metrics() -> None:
-    apart = held({WARM: curve(5, 5, 5, 0), NONE: curve(5, 0, 0, 0)})
-    assert multiverse(apart, WARM, NONE) == {REPRODUCED: 54}  # without entropies, no skill
-    assert not multiverse(apart, WARM, "preln_warm")
-    equal = {1.0: [1.0] * 5, 2.0: [0.0] * 5}
+def test_the_multiverse_does_not_contradict_where_both_may_train_at_higher_rates() -> None:
+    """Its counts are recomputed from the committed records (`test_recomputed`)."""
+    equal, mixed = {1.0: [1.0] * 5, 2.0: [0.0] * 5}, {1.0: [1.0] * 5, 2.0: [1.0] * 4 + [0.0]}
     assert variant(equal, equal, 0.5, 0.8) == CONTRADICTED
-    assert variant({1.0: [1.0] * 5}, {1.0: [1.0] * 5}, 0.5, 0.8) == INCONCLUSIVE  # both may train at higher rates
-    mixed = {1.0: [1.0] * 5, 2.0: [1.0] * 4 + [0.0]}
+    assert variant({1.0: [1.0] * 5}, {1.0: [1.0] * 5}, 0.5, 0.8) == INCONCLUSIVE
     assert [variant(mixed, equal, 0.5, share) for share in (0.8, 1.0)] == [REPRODUCED, CONTRADICTED]
 
 
@@ -189,3 +188,41 @@ def test_fishers_p_values_are_scipys_for_every_table_of_up_to_seven_seeds() -> N
         for hits, others in product(range(one + 1), range(other + 1)):
             theirs = stats.fisher_exact([[hits, one - hits], [others, other - others]]).pvalue
             assert fisher_exact(hits, one, others, other) == pytest.approx(theirs, rel=1e-9)
+
+
+@pytest.mark.parametrize("arm", [arm for arms in CELLS.values() for arm in arms])
+def test_the_lr50_of_the_committed_runs_is_that_of_a_grid_over_intercept_and_slope(arm):
+    limit = lr50(archive().evidence["toy"], arm)
+    if math.isinf(limit.median):
+        assert all(hits == runs for hits, runs in limit.counts.values())
+        return
+    low, median, high = recomputed.lr50({rate: tuple(count) for rate, count in limit.counts.items()})
+    assert (limit.median, *limit.interval) == pytest.approx((median, low, high), rel=0.02)
+
+
+def test_only_rates_from_the_best_one_on_count():
+    """At the lowest rate the arm is under-trained, which says nothing about the highest that it can take."""
+    arms = {"postln_warm": {1e-3: [5.0] * 5, 2e-3: [30.0] * 5, 4e-3: [30.0] * 5, 8e-3: [0.0] * 5}}
+    evidence = held(arms)
+    for rate, runs in evidence.rates["postln_warm"].items():
+        for run in runs.values():
+            run.record.epochs[-1].valid_loss = abs(rate - 2e-3)
+    found = lr50(evidence, "postln_warm")
+    assert [*found.counts] == [2e-3, 4e-3, 8e-3]
+    assert 4e-3 < found.interval[0] < found.median < found.interval[1] < 8e-3
+    assert found.median == pytest.approx(math.sqrt(4e-3 * 8e-3), rel=0.01)
+
+
+def test_arms_that_always_or_never_train_have_one_known_end():
+    arms = {"postln_warm": {1e-3: [30.0] * 5, 2e-3: [30.0] * 5}, "postln_nowarm": {1e-3: [0.0] * 5, 2e-3: [0.0] * 5},
+            "preln_warm": {1e-3: [30.0] * 5, 2e-3: [0.0] * 5}}  # fmt: skip
+    always, never, mixed = (lr50(held(arms), arm) for arm in arms)
+    assert (always.median, always.interval) == (math.inf, (2e-3, math.inf))
+    assert (never.median, never.interval) == (0.0, (0.0, 1e-3))
+    assert always.over(never) == (math.inf, (2.0, math.inf))
+    median, (low, high) = always.over(mixed)
+    assert math.isinf(median) and math.isinf(high) and low == pytest.approx(2e-3 / mixed.interval[1])
+    assert math.isnan(mixed.over(always)[0])
+    median, (low, high) = mixed.over(mixed)
+    assert median == pytest.approx(1, rel=1e-6) and low == pytest.approx(1 / high)
+    assert lr50(held(arms), "rezero_warm") is None

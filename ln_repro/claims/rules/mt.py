@@ -28,7 +28,6 @@ LITERAL, ANCHORED = "T = 1, as the paper has it", "only the ramp left out"
 FAILED_BLEU, TRAINED_BLEU = 15.0, 30.0  # on IWSLT14, a run fails below the first BLEU and trains at or above the second
 FASTER, NO_FASTER = 1.3, 1.1
 """Ratio of Post-LN's to Pre-LN's time to the target: at least the first, Pre-LN is faster; at most the second, not."""
-NO_LONGER = (-math.inf, NO_FASTER)
 EITHER = 0.975
 """Confidence level of each of two intervals if one of them must hold, so that the pair has a level of 95 %."""
 LOSS_MARGIN = 0.15  # maximum difference in loss, in bits, between arms that count as comparable
@@ -146,9 +145,8 @@ def original(*criteria: Criterion, written: str = FIRST) -> Rule:
 
 def amended(*criteria: Criterion, written: str = AMENDED) -> Rule:
     """Return a rule for other data, from an amendment."""
-    if written == SECOND:
-        return Rule(criteria, written, SECOND_AMENDMENT)
-    return Rule(criteria, written, AMENDMENT if written == AMENDED else f"{AMENDMENT}, corrected")
+    sources = {AMENDED: AMENDMENT, CORRECTED: f"{AMENDMENT}, corrected", SECOND: SECOND_AMENDMENT}
+    return Rule(criteria, written, sources[written])
 
 
 def _needs_warm_up(id: str, reading: str, without: str, least: float, grid: str, *controls: str) -> Claim:
@@ -190,6 +188,11 @@ def _same_under_sgd(id: str, reading: str, suffix: str, explanation: bool) -> Cl
 AT_BOTH_RATES = (("preln_nowarm", "postln_warm"), ("preln_nowarm_high", "postln_warm_high"))
 """The arms that are compared on WMT14."""
 FALL = metrics.TIMES_TO_FALL
+BETWEEN = (
+    Within(metrics.LOSS_GAP, ("postln_nowarm_literal_high", "postln_nowarm_fixed"), 0),
+    Within(metrics.ABOVE_THE_BETTER, ("postln_nowarm_fixed", "postln_warm", "preln_nowarm"), 0),
+)
+"""A small fixed rate is better than the large one and worse than the better placement."""
 TRANSLATION = (
     _needs_warm_up("MT-1", LITERAL, "postln_nowarm_literal", 4, "rates_literal", "preln_nowarm_literal"),
     _needs_warm_up("MT-1.anchored", ANCHORED, "postln_nowarm", -math.inf, "rates"),
@@ -223,8 +226,8 @@ TRANSLATION = (
         "MT-5", "Pre-LN converges faster (both with warm-up)",
         "section 4.2, figure 4", "BLEU 33.0 at 9 and 33.1 at 15 (read off): 1.67 times, Pre-LN without warm-up", "-",
         original(
-            Within(metrics.EPOCHS_TO_BLEU, ("postln_warm", "preln_nowarm"), FASTER, math.inf, NO_LONGER),
-            Within(metrics.EPOCHS_TO_LOSS, ("postln_warm", "preln_nowarm"), FASTER, math.inf, NO_LONGER),
+            *(Within(metric, ("postln_warm", "preln_nowarm"), FASTER, math.inf, (-math.inf, NO_FASTER))
+              for metric in (metrics.EPOCHS_TO_BLEU, metrics.EPOCHS_TO_LOSS)),
             Within(metrics.LATE_MINUS_EARLY, ("postln_warm", "preln_nowarm"), -0.5, 0.5, (0.5, math.inf)),
             Report(metrics.EPOCHS_TO_BLEU, ("postln_warm", "preln_warm")),
             Report(metrics.EPOCHS_TO_BLEU, ("postln_warm_step", "preln_nowarm")),
@@ -267,15 +270,7 @@ TRANSLATION = (
     Claim(
         "MT-7", "A small fixed rate trains Post-LN slowly without warm-up", "appendix H, figure 6",
         "0.0001: loss about 4.3 after 27 epochs; below the large rate's, above the best (text)", "loss 4.3",
-        original(
-            Within(metrics.FINAL_LOSS, ("postln_nowarm_fixed",), 4.1, 4.5),
-            Within(metrics.LOSS_GAP, ("postln_nowarm_literal_high", "postln_nowarm_fixed"), 0),
-            Within(metrics.ABOVE_THE_BETTER, ("postln_nowarm_fixed", "postln_warm", "preln_nowarm"), 0),
-        ),
-        amended(
-            Within(metrics.LOSS_GAP, ("postln_nowarm_literal_high", "postln_nowarm_fixed"), 0),
-            Within(metrics.ABOVE_THE_BETTER, ("postln_nowarm_fixed", "postln_warm", "preln_nowarm"), 0),
-        ),
+        original(Within(metrics.FINAL_LOSS, ("postln_nowarm_fixed",), 4.1, 4.5), *BETWEEN), amended(*BETWEEN),
     ),
     Claim(
         "WMT-1", "Pre-LN without warm-up is comparable on WMT14 too, at both rates", "section 4.2, figure 4(c, d)",
