@@ -112,9 +112,8 @@ class Trains:
         return f"{arm_words(self.arm)} trains (BLEU at least {bleu}) in {share} of its seeds{mixed}"
 
     def judge(self, evidence: Evidence) -> Finding:
-        def trained(run: Run) -> bool:
-            return evidence.trained(run) if self.bleu is None else run.finite and run.bleu >= self.bleu
-
+        least = self.bleu
+        trained = evidence.trained if least is None else lambda run: run.bleu >= least
         count = Count.of(trained, evidence.arms[self.arm].values())
         result = REPRODUCED if self.least <= count.share <= self.most else CONTRADICTED
         if result == CONTRADICTED and self.least == SHARE and 1 - count.share < SHARE:
