@@ -138,6 +138,7 @@ def _add_grids(add: Add) -> None:
 def _add_results(add: Add) -> None:
     """Add the commands that report results."""
     tables = add("tables", "print claims, theory, arms and runs as tables", "report")
+    tables.add_argument("names", nargs="*", metavar="NAME", help="only these tables, for example lr50; default: all")
     tables.add_argument("--format", choices=["md", "csv", "latex", "json"], default="md")
     figures = add("figures", "draw the paper's figures and ours from the committed records", "report")
     figures.add_argument("--out", type=expanded, metavar="DIR", default="figures", help="default: ./figures")
@@ -184,7 +185,7 @@ def _add_records_option(*commands: argparse.ArgumentParser) -> None:
 
 def _add_arguments(options: argparse.Namespace, rest: Sequence[str]) -> None:
     """Add the arguments after a flag to those before it, since their order does not matter."""
-    name = next((name for name in ("words", "overrides", "ids", "runs") if hasattr(options, name)), None)
+    name = next((name for name in ("words", "overrides", "ids", "names", "runs") if hasattr(options, name)), None)
     if unknown := [word for word in rest if name is None or word.startswith("-")]:
         raise UserError(f"unrecognized arguments: {' '.join(unknown)} (ln-repro {options.name} --help)")
     if name:

@@ -15,7 +15,8 @@ from ln_repro.records.events import Event
 from ln_repro.records.record import Record
 from ln_repro.records.run_dir import runs_under
 from ln_repro.report.plotting import COLOURS, DOTS, LINES, STYLE, WIDTH
-from ln_repro.report.tables import markdown, signatures
+from ln_repro.report.results import signatures
+from ln_repro.report.tables import markdown
 
 OUT = Path("demo")
 UPDATES = 600

@@ -16,12 +16,11 @@ from ln_repro.experiment.compose import nearest
 from ln_repro.experiment.name import ArmName
 from ln_repro.records.archive import read_theory, records_folder
 from ln_repro.report.arena import arena_data, arena_table
-from ln_repro.report.claims_table import LEGEND
-from ln_repro.report.claims_text import details, overview
-from ln_repro.report.export import DOCUMENTS, all_tables, export, with_tables
+from ln_repro.report.claims import LEGEND, details, overview
 from ln_repro.report.figures import draw_all
 from ln_repro.report.page import page, page_tables
-from ln_repro.report.tables import render
+from ln_repro.report.results import all_tables
+from ln_repro.report.tables import DOCUMENTS, render, with_tables
 from ln_repro.system.files import explained, read_json
 from ln_repro.system.paths import CHECKOUT
 
@@ -38,7 +37,10 @@ def tables_command(options: argparse.Namespace) -> int:
     folder = _records(options)
     archive, findings = read_archive(folder), read_theory(folder)
     files = all_tables(archive, claim_rows(archive.evidence, archive.replication, findings), findings)
-    print(render({name: table for tables in files.values() for name, table in tables.items()}, options.format))
+    tables = {name: table for of_file in files.values() for name, table in of_file.items()}
+    if unknown := [name for name in options.names if name not in tables]:
+        raise UserError(f"tables: there is no {unknown[0]!r}; give some of: {', '.join(tables)}")
+    print(render({name: tables[name] for name in options.names or tables}, options.format))
     return complaints(archive.kept.problems)
 
 
@@ -103,12 +105,11 @@ def report_command(options: argparse.Namespace) -> int:
     archive.arms.save()
     rows = claim_rows(archive.evidence, archive.replication, theory["findings"])
     (results / "tables").mkdir(exist_ok=True)
-    tables = all_tables(archive, rows, theory["findings"])
-    files = export(tables)
-    for name, text in files.items():
-        (results / "tables" / name).write_text(text, encoding="utf-8")
+    files = all_tables(archive, rows, theory["findings"])
+    for name, tables in files.items():
+        (results / "tables" / f"{name}.md").write_text(render(tables, "md") + "\n", encoding="utf-8")
     for path in (CHECKOUT / name for name in DOCUMENTS):
-        path.write_text(with_tables(path.read_text(encoding="utf-8"), tables), encoding="utf-8")
+        path.write_text(with_tables(path.read_text(encoding="utf-8"), files), encoding="utf-8")
     paths = draw_all(archive, theory, results / "figures")
     figures = {path.stem: path.read_bytes() for path in paths}
     written = page(archive.kept.runs, page_tables(rows), figures)

@@ -12,7 +12,7 @@ from ln_repro.commands.messages import say
 from ln_repro.errors import UserError
 from ln_repro.records import provenance
 from ln_repro.records.events import json_ready
-from ln_repro.report.claims_text import terminal_table
+from ln_repro.report.claims import terminal_table
 from ln_repro.report.figure_initialisation import draw_initialisation
 from ln_repro.system.files import explained, write_atomically
 from ln_repro.system.paths import runs_folder

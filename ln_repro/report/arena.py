@@ -1,18 +1,25 @@
-"""All schemes under one protocol, as a table and as data."""
+"""The learning rates that arms and schemes take: LR50 by placement and warm-up, and all schemes under one protocol."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 
 from ln_repro.claims.arena import REFERENCE, Entry, arms_of
 from ln_repro.claims.evidence import Evidence
+from ln_repro.claims.lr50 import CELLS, FACTORS, Lr50, lr50
 from ln_repro.claims.metrics import Count, Effect
-from ln_repro.claims.rates import Range
-from ln_repro.claims.words import named
+from ln_repro.claims.rates import CURVE_SEEDS, Range
+from ln_repro.claims.words import arm_words, named
 from ln_repro.records.archive import Costs
 from ln_repro.records.events import json_ready
-from ln_repro.report.lr50_table import cell
 from ln_repro.report.tables import Table
 from ln_repro.system.files import Json
 
+LR50_NOTE = (
+    "LR50: the peak learning rate at which half of the seeds train, median and 95 % interval (logistic regression of "
+    "trained on log2(rate) from the best rate on). Below the four arms: the ratio of two of them, by what they differ "
+    "in. A run trains at 0.88 of the BLEU of the best arm or more. Replication: seeds above 100, which were run after "
+    "the rules had been fixed."
+)
 COLUMNS = ("scheme", "range w/o", "oct", "range w/", "LR50", "NLL", "sens.", "time", "mem.")
 NOTES = (
     "range: lowest and highest peak rate at which four fifths of at least three seeds train, without and with warm-up; "
@@ -27,9 +34,63 @@ NOTES = (
 RATE_NOTE = "seeds that train, by peak learning rate"
 
 
+def lr50_table(exploratory: Mapping[str, Evidence], replication: Mapping[str, Evidence]) -> Table:
+    """Return a column for each setting in which two of the arms or more have `CURVE_SEEDS`, exploratory ones first."""
+    arms = [arm for pair in CELLS.values() for arm in pair]
+    columns: dict[str, list[str]] = {}
+    for suffix, settings in (("", exploratory), (", replication", replication)):
+        for name, evidence in sorted(settings.items()):
+            limits = {arm: limit for arm in arms if (limit := lr50(evidence, arm))
+                      and max(count.runs for count in limit.counts.values()) >= CURVE_SEEDS}  # fmt: skip
+            if len(limits) > 1:
+                columns[named(name) + suffix] = [limit_words(limits.get(arm)) for arm in arms] + [
+                    _factor(limits[above], limits[below]) if {above, below} <= limits.keys() else "-"
+                    for above, below in FACTORS.values()
+                ]
+    rows = [list(row) for row in zip([*map(arm_words, arms), *FACTORS], *columns.values(), strict=True)]
+    return {"columns": ["LR50", *columns], "rows": rows, "notes": [LR50_NOTE]}
+
+
+def limit_words(limit: Lr50 | None, brief: bool = False) -> str:
+    """Return an LR50 as text; without interval and number of runs if ``brief``."""
+    if limit is None:
+        return "-"
+    low, high = limit.interval
+    runs = "" if brief else f" ({sum(count.runs for count in limit.counts.values())} runs)"
+    if math.isinf(limit.median):
+        return f">{low:.2g}" if brief else f"above {low:.2g}{runs}"
+    if not limit.median:
+        return f"<{high:.2g}" if brief else f"below {high:.2g}{runs}"
+    return f"{limit.median:.2g}" + ("" if brief else f" [{low:.2g}, {high:.2g}]")
+
+
+def _factor(above: Lr50, below: Lr50) -> str:
+    value, interval = above.over(below)
+    says_nothing = math.isnan(value) or (math.isinf(value) and interval[0] < 1)
+    return "-" if says_nothing else str(Effect(value, interval, "x{}", ".2g"))
+
+
 def arena_table(entries: Sequence[Entry], costs: Costs) -> Table:
     """Return one row per scheme, the one with the widest range without warm-up first."""
-    return {"columns": [*COLUMNS], "rows": [_row(entry, costs) for entry in entries], "notes": [*NOTES]}
+    rows = []
+    for entry in entries:
+        low, high = entry.nll.interval
+        rows.append([
+            named(entry.scheme), str(entry.without or "none"),
+            f"{entry.without.octaves:.0f}" if entry.without else None, str(entry.with_ramp or "none"),
+            limit_words(entry.limit, brief=True), f"{entry.nll.value:.3f}±{(high - low) / 2:.3f}",
+            *(None if number is None else f"{number:.2f}"
+              for number in (entry.sensitivity, *_time_and_memory(entry, costs))),
+        ])  # fmt: skip
+    return {"columns": [*COLUMNS], "rows": rows, "notes": [*NOTES]}
+
+
+def _time_and_memory(entry: Entry, costs: Costs) -> tuple[float, float] | tuple[None, None]:
+    """Return the time and the memory of an update over those of Pre-LN; None if they were not measured."""
+    if entry.scheme == REFERENCE:
+        return 1.0, 1.0
+    cost = costs.get(entry.scheme)
+    return (1 / cost["ratio"], cost["saved"]) if cost else (None, None)
 
 
 def by_rate(evidence: Evidence, entries: Sequence[Entry]) -> list[Table]:
@@ -38,54 +99,28 @@ def by_rate(evidence: Evidence, entries: Sequence[Entry]) -> list[Table]:
     for arms in zip(*(arms_of(entry.scheme) for entry in entries), strict=True):
         curves = [evidence.curve(arm) for arm in arms]
         rates = sorted({rate for curve in curves for rate in curve})
-        rows = [
-            [named(entry.scheme), *(str(Count.of(evidence.trained, curve[rate])) if rate in curve else None
-                                    for rate in rates)]
-            for entry, curve in zip(entries, curves, strict=True)
-        ]  # fmt: skip
+        rows = []
+        for entry, curve in zip(entries, curves, strict=True):
+            counts = [str(Count.of(evidence.trained, curve[rate])) if rate in curve else None for rate in rates]
+            rows.append([named(entry.scheme), *counts])
         tables.append({"columns": ["scheme", *(f"{rate:g}" for rate in rates)], "rows": rows, "notes": [RATE_NOTE]})
     return tables
-
-
-def _row(entry: Entry, costs: Costs) -> list[str | None]:
-    cost = _time_and_memory(entry, costs)
-    return [
-        named(entry.scheme), str(entry.without or "none"), f"{entry.without.octaves:.0f}" if entry.without else None,
-        str(entry.with_ramp or "none"),
-        cell(entry.limit, brief=True), _with_half_width(entry.nll),
-        None if entry.sensitivity is None else f"{entry.sensitivity:.2f}",
-        *([f"{number:.2f}" for number in cost] if cost else (None, None)),
-    ]  # fmt: skip
-
-
-def _with_half_width(effect: Effect) -> str:
-    low, high = effect.interval
-    return f"{effect.value:.3f}±{(high - low) / 2:.3f}"
-
-
-def _time_and_memory(entry: Entry, costs: Costs) -> tuple[float, float] | None:
-    """Return the time and the memory of an update over those of Pre-LN; None if they were not measured."""
-    if entry.scheme == REFERENCE:
-        return 1.0, 1.0
-    cost = costs.get(entry.scheme)
-    return (1 / cost["ratio"], cost["saved"]) if cost else None
 
 
 def arena_data(entries: Sequence[Entry], costs: Costs) -> list[Json]:
     """Return the numbers of the table for JSON, one object per scheme; those that are unknown or infinite are None."""
 
-    def limits(found: Range | None) -> Json | None:
-        if found is None:
-            return None
-        return {"low": found.low, "high": found.high, "octaves": found.octaves, "open": [*found.open]}
+    def ends(usable: Range | None) -> Json | None:
+        fields = ("low", "high", "octaves", "open")
+        return None if usable is None else {name: getattr(usable, name) for name in fields}
 
     data = []
     for entry in entries:
-        time, memory = _time_and_memory(entry, costs) or (None, None)
+        time, memory = _time_and_memory(entry, costs)
         limit = entry.limit
         data.append(json_ready({
-            "scheme": entry.scheme, "range_without_warmup": limits(entry.without),
-            "range_with_warmup": limits(entry.with_ramp), "lr50": limit and limit.median,
+            "scheme": entry.scheme, "range_without_warmup": ends(entry.without),
+            "range_with_warmup": ends(entry.with_ramp), "lr50": limit and limit.median,
             "lr50_interval": limit and limit.interval, "arm": entry.arm, "rate": entry.rate, "nll": entry.nll.value,
             "nll_interval": entry.nll.interval, "seeds": entry.seeds, "sensitivity": entry.sensitivity, "time": time,
             "memory": memory,

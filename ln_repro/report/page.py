@@ -1,7 +1,9 @@
 """The report page: the figures, the tables of claims, and the curves of all runs, in one HTML file."""
 
 import json
+import math
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -10,9 +12,10 @@ from ln_repro.claims.evidence import interventions
 from ln_repro.claims.judge import Row
 from ln_repro.claims.words import corpus_order, named
 from ln_repro.records.archive import Run
-from ln_repro.report.claims_table import claims_table, theory_table
+from ln_repro.report.claims import claims_table, theory_table
 from ln_repro.report.reproduction import arm_of
-from ln_repro.report.tables import Table, rate_words, signatures
+from ln_repro.report.results import signatures
+from ln_repro.report.tables import Table, rate_words
 from ln_repro.system.files import Json
 
 Arm = Json
@@ -84,9 +87,7 @@ def page(runs: Sequence[Run], tables: Mapping[str, Table], figures: Mapping[str,
 
 def page_tables(rows: Sequence[Row]) -> dict[str, Table]:
     """Return the tables of the page: claims about training, those about initialisation, and the rules of the first."""
-    rules = [
-        [row.id, row.claim, judged.rule, judged.written, judged.needs] for row in rows for judged in row.others[:1]
-    ]
+    rules = [[row.id, row.claim, first.rule, first.written, first.needs] for row in rows for first in row.others[:1]]
     return {
         "Claims": claims_table(rows), "At initialisation": theory_table(rows),
         "Rules": {"columns": ["", "claim", "rule", "written", "needs"], "rows": rules},
@@ -95,12 +96,10 @@ def page_tables(rows: Sequence[Row]) -> dict[str, Table]:
 
 def _filters(arms: Sequence[Arm]) -> Json:
     """Return the options of the filters and the initial corpus: the paper's, or the one with most runs."""
-    corpora = sorted({arm["data"] for arm in arms}, key=corpus_order)
-    sizes = {corpus: sum(arm["seeds"] for arm in arms if arm["data"] == corpus) for corpus in corpora}
-    first = corpora[0] if corpora[:1] in (["iwslt14"], ["wmt14"]) else max(corpora, key=sizes.__getitem__, default=None)
+    runs = Counter(arm["data"] for arm in arms for _ in arm["ids"])
     return {
-        "corpora": corpora,
-        "first": first,
+        "corpora": sorted(runs, key=corpus_order),
+        "first": max(runs, key=lambda corpus: (corpus in ("iwslt14", "wmt14"), runs[corpus]), default=None),
         "norms": sorted({arm["norm"] for arm in arms}, key=lambda norm: (norm not in ("preln", "postln"), norm)),
         "optimizers": sorted({arm["optimizer"] for arm in arms}),
     }
@@ -129,6 +128,7 @@ def _arm(runs: Sequence[Run]) -> Arm:
     words += [f"{layers}+{layers} layers" if translates else f"{layers} layers"] if layers != 6 else []
     return {
         "exp": record.exp,
+        "name": f"{named(record.axes.norm)}, {named(experiment.optimizer.name)}",
         "data": record.corpus if translates else f"{record.axes.data}, {record.axes.task}",
         "norm": record.axes.norm,
         "optimizer": experiment.optimizer.name,
@@ -138,7 +138,7 @@ def _arm(runs: Sequence[Run]) -> Arm:
         "rate": rate_words(experiment.lr),
         "ids": [run.record.id for run in runs],
         "seeds": len({run.seed for run in runs}),
-        "nll": _spread([run.nll for run in runs if run.nll < float("inf")], 2),
+        "nll": _spread([run.nll for run in runs if run.nll < math.inf], 2),
         "bleu": _spread([run.bleu for run in runs] if translates else [], 1),
     }
 
@@ -147,8 +147,8 @@ def _spread(values: Sequence[float], digits: int) -> str:
     """Return the mean and, of several values, the smallest and the largest, as text."""
     if not values:
         return "–"
-    mean = f"{fmean(values):.{digits}f}"
-    return mean if len(values) == 1 else f"{mean} ({min(values):.{digits}f} to {max(values):.{digits}f})"
+    mean, low, high = (f"{of(values):.{digits}f}" for of in (fmean, min, max))
+    return mean if len(values) == 1 else f"{mean} ({low} to {high})"
 
 
 def chart_data(runs: Sequence[Run], arms: Sequence[Arm]) -> Json:
@@ -157,18 +157,15 @@ def chart_data(runs: Sequence[Run], arms: Sequence[Arm]) -> Json:
     grids: list[list[int]] = []
     shown = {}
     for run in runs:
-        curve, bleu = [*run.training_curve.items()], run.curve("test_bleu_tokenised")
-        step = max(1, -(-len(curve) // POINTS))
-        points = curve[step - 1 :: step]
-        updates = [update for update, _ in points]
+        curve, bleu = run.training_curve, run.curve("test_bleu_tokenised")
+        step = max(1, math.ceil(len(curve) / POINTS))
+        updates = [*curve][step - 1 :: step]
         if updates not in grids:
             grids.append(updates)
         shown[run.record.id] = {
             "arm": arm_by_id[run.record.id], "seed": run.seed, "epoch": [*bleu], "grid": grids.index(updates),
-            "bleu": [round(score, 1) for score in bleu.values()], "train": [round(loss, 2) for _, loss in points],
+            "bleu": [round(score, 1) for score in bleu.values()],
+            "train": [round(curve[update], 2) for update in updates],
         }  # fmt: skip
-    keys = ("exp", "data", "norm", "optimizer", "warm", "decay", "schedule", "rate")
-    named_arms = [
-        {key: arm[key] for key in keys} | {"name": f"{named(arm['norm'])}, {named(arm['optimizer'])}"} for arm in arms
-    ]
-    return {"arms": named_arms, "runs": shown, "grids": grids}
+    keys = ("exp", "name", "data", "norm", "optimizer", "warm", "decay", "schedule", "rate")
+    return {"arms": [{key: arm[key] for key in keys} for arm in arms], "runs": shown, "grids": grids}

@@ -43,18 +43,19 @@ class Comparison:
 
 def differences(record: Record, ours: Record) -> list[str]:
     """Return a message for each difference in code, corpus, environment and settings."""
-    lines, commit = [], record.code.git
+    lines, commit, experiment = [], record.code.git, record.experiment
     if record.code != ours.code or ours.code.dirty:
-        then, now = (f"{(code.git or code.version)[:10]}{', changed,' * bool(code.dirty)}"
+        then, now = (f"{(code.git or code.version)[:10]}{', changed,' if code.dirty else ''}"
                      for code in (record.code, ours.code))  # fmt: skip
         lines.append(f"code: {then} then, {now} now")
         if commit and commit != ours.code.git:
             there = f"../ln-repro-{commit[:10]}"
             lines.append(f"  to run that code: git worktree add {there} {commit[:10]}")
-            one = record.experiment
-            if (arm := named(one.exp)) and arm.arm_key() == one.arm_key():  # otherwise, more settings would be needed
-                own = [f"lr={one.lr:g}", f"init={one.init}", f"model.layers={one.model.layers}", *interventions(one)]
-                lines.append(f"  PYTHONPATH={there} ln-repro run exp={one.exp} seed={one.seed} {' '.join(own)}")
+            arm = named(experiment.exp)
+            if arm and arm.arm_key() == experiment.arm_key():  # otherwise, more settings would be needed
+                own = [f"lr={experiment.lr:g}", f"init={experiment.init}", f"model.layers={experiment.model.layers}"]
+                words = [f"exp={experiment.exp}", f"seed={experiment.seed}", *own, *interventions(experiment)]
+                lines.append(f"  PYTHONPATH={there} ln-repro run {' '.join(words)}")
     for name, part in (("corpus", "data"), ("environment", "environment"), ("setting", "settings")):
         before, after = flat(record.plain()[part]), flat(ours.plain()[part])
         known = after.keys() if part == "environment" else after.keys() & before.keys() - NOT_COMPARED
@@ -65,15 +66,16 @@ def differences(record: Record, ours: Record) -> list[str]:
 
 def arm_of(run: Run) -> tuple[object, ...]:
     """Return a key that is the same for all records of an arm: all settings except the seed, and the corpus."""
-    start = run.experiment.start and run.experiment.start.exp
     experiment = run.experiment
+    start = experiment.start and experiment.start.exp
     arm = Arm(run.arm_key, experiment.lr, experiment.init, experiment.model.layers)
     return arm, *interventions(experiment), start, run.record.data.fingerprint
 
 
 def series(run: Run) -> Series:
     """Return a run's training losses, then the results of its epochs; None for numbers that are not finite."""
-    values: Series = {(LOSS, one["epoch"], one["update"]): one["loss"] for one in run.events if one["kind"] == "train"}
+    training = [event for event in run.events if event["kind"] == "train"]
+    values: Series = {(LOSS, event["epoch"], event["update"]): event["loss"] for event in training}
     for kind, name in COLUMNS.items():
         rows = run.record.epochs if kind != BLEU or run.record.decodes else []
         values |= {(kind, row.epoch, row.update): getattr(row, name) for row in rows if name in row.model_fields_set}

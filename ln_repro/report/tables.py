@@ -1,80 +1,57 @@
-"""Tables of records, and the output of tables as text."""
+"""Tables, and their output as text."""
 
 import csv
+import html
 import io
 import json
+import re
+import textwrap
 from collections.abc import Mapping, Sequence
 
-from ln_repro.records.record import AVERAGE, Record, Score
 from ln_repro.system.files import Json
 
 Table = Json
 """``columns`` (names), ``rows`` (cells) and optionally ``notes`` (lines below the table: signatures of its scores)."""
-
-SCORES = {
-    "test": "BLEU", "test_tokenised": "BLEU tok.", AVERAGE: "BLEU avg.", f"{AVERAGE}_tokenised": "BLEU avg. tok."
-}  # fmt: skip
-"""Names of columns by key in a record."""
-OTHER_EPOCHS = "last, max: BLEU tok. after the last epoch, and at the epoch where it is highest"
+DOCUMENTS = ("README.md", "docs/results.md")
+"""Documents with tables in them, each between two marks that name it and say whether it is in Markdown or HTML."""
+MARKED = re.compile(r"(<!-- (table|html): ([\w.-]+) -->\n).*?(<!-- /\2 -->\n)", re.DOTALL)
+WIDTH = 100
+"""Width of lines in HTML; a row in Markdown is one line."""
 LATEX = str.maketrans(
     {sign: f"\\{sign}" for sign in "_%&$#{}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 )
 
 
-def run_tables(records: Sequence[Record], own: Mapping[str, str]) -> dict[str, Table]:
-    """Return one table of runs for each corpus and task; ``own`` are the settings of their own, by id."""
-    groups: dict[str, list[Record]] = {}
-    for record in records:
-        task = "" if record.decodes else f"-{record.axes.task}"
-        groups.setdefault(f"runs-{record.corpus}{task}", []).append(record)
-    return {name: runs_table(groups[name], own) for name in sorted(groups)}
-
-
-def runs_table(records: Sequence[Record], own: Mapping[str, str]) -> Table:
-    """Return one row per run with its scores at the epoch with the lowest validation loss, without empty columns.
-
-    Beside them are the scores after the last epoch and the highest ones.
-    """
-    rows = [
-        {
-            "exp": record.exp, "overrides": own.get(record.id) or None, "seed": record.axes.seed,
-            "valid loss": _rounded(record.lowest_loss, 3), "accuracy": _rounded(record.accuracy, 4),
-            **{name: _rounded(score.score if score else None, 2) for name, score in _scores(record).items()},
-            **_other_epochs(record), "status": record.status, "id": record.id,
-        }
-        for record in records
-    ]  # fmt: skip
-    columns = [name for name in rows[0] if any(row[name] is not None for row in rows)]
-    notes = [*[OTHER_EPOCHS] * ("last" in columns), *signatures(records)]
-    return {"columns": columns, "rows": [[row[name] for name in columns] for row in rows], "notes": notes}
-
-
-def _scores(record: Record) -> dict[str, Score | None]:
-    return {name: getattr(record.bleu, key) for key, name in SCORES.items()}
-
-
-def _other_epochs(record: Record) -> dict[str, str | None]:
-    """Return the scores on tokens after the last epoch, and the highest of all epochs."""
-    scores = [row.test_bleu_tokenised for row in record.epochs if row.test_bleu_tokenised is not None]
-    return {"last": _rounded(scores[-1] if scores else None, 2), "max": _rounded(max(scores, default=None), 2)}
-
-
-def signatures(records: Sequence[Record]) -> list[str]:
-    """Return the distinct sacreBLEU signatures of the records' scores."""
-    notes = []
-    for name in SCORES.values():
-        distinct = {score.signature for record in records if (score := _scores(record)[name])}
-        notes += [f"{name}: {signature}" for signature in sorted(distinct)]
-    return notes
-
-
-def render(tables: dict[str, Table], form: str) -> str:
+def render(tables: Mapping[str, Table], form: str) -> str:
     """Return the tables as ``md``, ``csv``, ``latex`` (booktabs) or ``json``."""
     if form == "json":
         return json.dumps({name: {k: t[k] for k in ("columns", "rows")} for name, t in tables.items()}, indent=1)
     renderer = {"md": markdown, "csv": comma_separated, "latex": latex}[form]
     return "\n".join(renderer(name, table) for name, table in tables.items()).rstrip()
+
+
+def with_tables(text: str, files: Mapping[str, Mapping[str, Table]]) -> str:
+    """Return the text of a document with the tables between its marks updated; unknown ones are left as they are."""
+    tables = {name: table for of_file in files.values() for name, table in of_file.items()}
+
+    def updated(match: re.Match[str]) -> str:
+        begin, form, name, end = match.groups()
+        if name not in tables:
+            return match[0]
+        table = hypertext(tables[name]) if form == "html" else markdown("", tables[name]).split("\n", 2)[2]
+        return f"{begin}{table}{end}"
+
+    return MARKED.sub(updated, text)
+
+
+def hypertext(table: Table) -> str:
+    """Return a table as HTML for a document in Markdown; every cell has a line of its own, so that lines are short."""
+    heads = "".join(f"<th>{html.escape(column)}" for column in table["columns"])
+    cells = [[html.escape(_text(cell), quote=False).replace("\n", "<br>") for cell in row] for row in table["rows"]]
+    rows = [f"<tr>{heads}", *("<tr>" + "\n".join(f"<td>{cell}" for cell in row) for row in cells)]
+    notes = "".join(f"\n{textwrap.fill(note, WIDTH)}\n" for note in table.get("notes", []))
+    return "\n".join(["<table>", *rows, "</table>"]) + f"\n{notes}"
 
 
 def markdown(name: str, table: Table) -> str:
@@ -117,10 +94,6 @@ def _text(cell: object) -> str:
 
 def _is_number(cell: str) -> bool:
     return cell.replace(".", "", 1).removeprefix("-").isdecimal() or cell == "-"
-
-
-def _rounded(value: float | None, digits: int) -> str | None:
-    return None if value is None else f"{value:.{digits}f}"
 
 
 def rate_words(rate: float) -> str:

@@ -14,7 +14,7 @@ from ln_repro.experiment.compose import compose
 from ln_repro.experiment.settings import build
 from ln_repro.records.archive import Run
 from ln_repro.records.record import Corpus
-from ln_repro.report.tables import run_tables
+from ln_repro.report.results import run_tables
 from tests.claims.made import RATE, gathered, held, made, made_experiment, made_runs, named, on_rates
 from tests.examples import record, store
 

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+from tests.examples import record, store
+
 
 def test_all_claims_fit_into_eighty_columns_with_their_effects(call) -> None:
     (_, rows, _), (code, text, _) = call("claims", "--json"), call("claims")
@@ -25,7 +27,7 @@ def test_one_claim_has_its_rule_records_needs_and_command(call) -> None:
 
 
 def test_a_finding_of_the_theory_that_is_not_there_has_its_command(call, tmp_path: Path) -> None:
-    (tmp_path / "records").mkdir()
+    store(tmp_path / "records", record())
     text = call("claims", "TH-1", "--records", str(tmp_path / "records"))[1]
     assert "theory: not-run\n  needs      its check, without training\n" in text
     assert "  run        ln-repro theory --full --only TH-1\n" in text

@@ -24,7 +24,7 @@ from ln_repro.report.tables import rate_words
 from scripts.demo import draw_losses
 from tests import committed
 from tests.claims.made import gathered, made, made_experiment, named, on_rates
-from tests.examples import diverged, recorded, with_events
+from tests.examples import diverged, record, recorded, store, with_events
 
 RATES = {
     "postln_nowarm": {1e-3: [90.0] * 5, 2e-3: [0.0] * 5},
@@ -188,12 +188,15 @@ def test_arms_whose_runs_are_all_lost_are_drawn_at_the_top(tmp_path: Path) -> No
 
 def test_the_command_prints_what_it_wrote(tmp_path: Path, call: Callable[..., tuple[int, str, str]]) -> None:
     records, out, theory = tmp_path / "my records", tmp_path / "out", tmp_path / "theory.json"
-    records.mkdir()
+    store(records, record())  # of an arm that no figure shows
     panels = {name: {"postln": {str(layer): [1.0, 0.9, 1.1] for layer in range(1, 7)}} for name in ("w1", "w2", "last")}
     theory.write_text(json.dumps({"figures": {"initialisation": panels}}))
     assert call("figures", "--records", records, "--out", out)[:2] == (0, f"{out / 'initialisation.png'}\n")
     theory.unlink()
-    assert call("figures", "--records", records)[:2] == (0, f"nothing to draw from the records in {records}\n")
+    assert call("figures", "--records", records, "--out", out)[:2] == (
+        0,
+        f"nothing to draw from the records in {records}\n",
+    )
 
 
 def test_the_demo_draws_losses_also_of_a_run_that_diverged(tmp_path: Path) -> None:

@@ -1,8 +1,7 @@
-"""The tables that are committed: claims, arms, learning rates, runs and theory."""
+"""The tables of results: claims, arms, learning rates, runs and theory."""
 
 import math
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from ln_repro.claims.arena import LEAST_SCHEMES, arena, arm_sensitivity
@@ -16,14 +15,19 @@ from ln_repro.claims.metrics import Count
 from ln_repro.claims.rates import LIMITS, METRICS, SHARES, multiverse
 from ln_repro.claims.words import ends_words
 from ln_repro.records.archive import Run
-from ln_repro.report.arena import arena_table, by_rate
-from ln_repro.report.claims_table import LEADING, claims_table, theory_table
-from ln_repro.report.lr50_table import cell, lr50_table
-from ln_repro.report.tables import Table, markdown, render, run_tables
+from ln_repro.records.record import AVERAGE, Record, Score
+from ln_repro.report.arena import arena_table, by_rate, limit_words, lr50_table
+from ln_repro.report.claims import LEADING, claims_table, theory_table
+from ln_repro.report.tables import Table
 from ln_repro.system.files import Json
 
 Files = dict[str, dict[str, Table]]
 """Tables by file and name."""
+SCORES = {
+    "test": "BLEU", "test_tokenised": "BLEU tok.", AVERAGE: "BLEU avg.", f"{AVERAGE}_tokenised": "BLEU avg. tok."
+}  # fmt: skip
+"""Names of columns by key in a record."""
+OTHER_EPOCHS = "last, max: BLEU tok. after the last epoch, and at the epoch where it is highest"
 LEGEND = (
     "[a, b]: 95 % interval of the mean; (a to b): lowest and highest seed, if there are two, if only some train, or if "
     "the interval would exceed the possible values (100 BLEU)."
@@ -36,39 +40,23 @@ MULTIVERSE = (
 )
 
 
-DOCUMENTS = ("README.md", "docs/results.md")
-"""Documents with tables in them, each between two marks that name it."""
-MARKED = re.compile(r"(<!-- table: ([\w.-]+) -->\n).*?(<!-- /table -->\n)", re.DOTALL)
-
-
-def with_tables(text: str, files: Files) -> str:
-    """Return the text of a document with the tables between its marks updated; unknown ones are left as they are."""
-    tables = {name: table for of_file in files.values() for name, table in of_file.items()}
-
-    def updated(match: re.Match[str]) -> str:
-        begin, name, end = match.groups()
-        table = markdown("", tables[name]).split("\n", 2)[2] if name in tables else match[0][len(begin) : -len(end)]
-        return f"{begin}{table}{end}"
-
-    return MARKED.sub(updated, text)
-
-
-def export(files: Files) -> dict[str, str]:
-    """Return the Markdown text of every file, by file name."""
-    return {f"{name}.md": render(tables, "md") + "\n" for name, tables in files.items()}
-
-
 def all_tables(archive: Archive, rows: Sequence[Row], findings: Sequence[Json]) -> Files:
     """Return the tables of claims, arms, learning rates, runs and theory; files without a table are left out.
 
     ``rows`` are those of `ln_repro.claims.judge.claim_rows`. Fine-tuning has no table of arms.
     """
-    kept = archive.kept
     settings = {name: evidence for name, evidence in sorted(archive.evidence.items()) if not evidence.starts}
     replication = {f"{name}-replication": evidence for name, evidence in sorted(archive.replication.items())}
-    parts = {name if not variation else f"{name}-{variation}": part for name, evidence in settings.items()
-             for variation, part in {"": evidence, **evidence.others}.items()}  # fmt: skip
-    entries = {name: arena(evidence) for name, evidence in settings.items()}
+    varied = {f"{name}-{variation}" if variation else name: part for name, evidence in settings.items()
+              for variation, part in {"": evidence, **evidence.others}.items()}  # fmt: skip
+    arenas = {}
+    for name, evidence in settings.items():
+        entries = arena(evidence)
+        if len(entries) >= LEAST_SCHEMES:
+            without, warm = by_rate(evidence, entries)
+            arenas[f"arena-{name}"] = arena_table(entries, archive.kept.costs)
+            arenas |= {f"arena-{name}-nowarm": without, f"arena-{name}-warm": warm}
+    own = {run.record.id: ", ".join(own_settings(run.experiment, archive.arms)) for run in archive.kept.runs}
     files = {
         "claims": {
             "claims": claims_table(rows),
@@ -78,29 +66,69 @@ def all_tables(archive: Archive, rows: Sequence[Row], findings: Sequence[Json]) 
         "lr50": {"lr50": lr50_table(archive.evidence, archive.replication)},
         "multiverse": {"multiverse": multiverse_table(archive)},
         "arms": {f"arms-{name}": arms_table(evidence) for name, evidence in settings.items()},
-        "rates": {f"rates-{name}": rates_table(part) for name, part in {**parts, **replication}.items()},
+        "rates": {f"rates-{name}": rates_table(part) for name, part in {**varied, **replication}.items()},
         "causes": {f"causes-{name}": causes_table(part) for name, part in {**settings, **replication}.items()},
         "depth": {f"depth-{name}": depth_table(evidence) for name, evidence in settings.items()},
-        "arena": {
-            f"arena-{name}{suffix}": table
-            for name, of_setting in entries.items()
-            if len(of_setting) >= LEAST_SCHEMES
-            for suffix, table in zip(
-                ("", "-nowarm", "-warm"),
-                [arena_table(of_setting, kept.costs), *by_rate(settings[name], of_setting)],
-                strict=True,
-            )
-        },
-        "runs": run_tables(
-            kept.records, {run.record.id: ", ".join(own_settings(run.experiment, archive.arms)) for run in kept.runs}
-        ),
+        "arena": arenas,
+        "runs": run_tables(archive.kept.records, own),
         "theory": {"theory": findings_table(findings)},
     }
     files = {name: {key: table for key, table in tables.items() if table["rows"]} for name, tables in files.items()}
-    for name in ("arms", "rates"):
-        if files[name]:
-            files[name][[*files[name]][-1]]["notes"] = [LEGEND]
+    for tables in (files["arms"], files["rates"]):
+        for table in [*tables.values()][-1:]:
+            table["notes"] = [LEGEND]
     return {name: tables for name, tables in files.items() if tables}
+
+
+def run_tables(records: Sequence[Record], own: Mapping[str, str]) -> dict[str, Table]:
+    """Return one table of runs for each corpus and task; ``own`` are the settings of their own, by id."""
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        task = "" if record.decodes else f"-{record.axes.task}"
+        groups.setdefault(f"runs-{record.corpus}{task}", []).append(record)
+    return {name: runs_table(groups[name], own) for name in sorted(groups)}
+
+
+def runs_table(records: Sequence[Record], own: Mapping[str, str]) -> Table:
+    """Return one row per run with its scores at the epoch with the lowest validation loss, without empty columns.
+
+    Beside them are the scores after the last epoch and the highest ones.
+    """
+    rows = []
+    for record in records:
+        tokenised = [row.test_bleu_tokenised for row in record.epochs if row.test_bleu_tokenised is not None]
+        rows.append({
+            "exp": record.exp, "overrides": own.get(record.id) or None, "seed": record.axes.seed,
+            "valid loss": _rounded(record.lowest_loss, 3), "accuracy": _rounded(record.accuracy, 4),
+            **{name: _rounded(score.score if score else None, 2) for name, score in _scores(record).items()},
+            "last": _rounded(tokenised[-1] if tokenised else None, 2),
+            "max": _rounded(max(tokenised, default=None), 2), "status": record.status, "id": record.id,
+        })  # fmt: skip
+    columns = [name for name in rows[0] if any(row[name] is not None for row in rows)]
+    notes = [*([OTHER_EPOCHS] if "last" in columns else []), *signatures(records)]
+    return {**_of_cells(columns, rows), "notes": notes}
+
+
+def _of_cells(columns: Sequence[str], rows: Sequence[Json]) -> Table:
+    """Return a table from the cells of each row by column."""
+    return {"columns": [*columns], "rows": [[row[column] for column in columns] for row in rows]}
+
+
+def signatures(records: Sequence[Record]) -> list[str]:
+    """Return the distinct sacreBLEU signatures of the records' scores."""
+    notes = []
+    for name in SCORES.values():
+        distinct = {score.signature for record in records if (score := _scores(record)[name])}
+        notes += [f"{name}: {signature}" for signature in sorted(distinct)]
+    return notes
+
+
+def _scores(record: Record) -> dict[str, Score | None]:
+    return {name: getattr(record.bleu, key) for key, name in SCORES.items()}
+
+
+def _rounded(value: float | None, digits: int) -> str | None:
+    return None if value is None else f"{value:.{digits}f}"
 
 
 def multiverse_table(archive: Archive) -> Table:
@@ -115,22 +143,19 @@ def multiverse_table(archive: Archive) -> Table:
 
 def arms_table(evidence: Evidence) -> Table:
     """Return one row per arm with statistics over its seeds; without decoding, columns that need BLEU are left out."""
-    columns = ["arm", "seeds", "BLEU tok.", "valid loss", "NLL"]
-    columns += ["trains", "skill", "LR50", "LR sensitivity"] * _scored(evidence)
     rows = []
     for arm, by_seed in sorted(evidence.arms.items()):
-        cells = {
+        rows.append({
             "arm": arm, **_statistics(evidence, [run for _, run in sorted(by_seed.items())]),
-            "LR50": cell(lr50(evidence, arm)) if len(evidence.curve(arm)) > 1 else None,
+            "LR50": limit_words(lr50(evidence, arm)) if len(evidence.curve(arm)) > 1 else None,
             "LR sensitivity": _sensitivity(evidence, arm),
-        }  # fmt: skip
-        rows.append([cells[column] for column in columns])
-    return {"columns": columns, "rows": rows}
+        })  # fmt: skip
+    columns = ["arm", "seeds", "BLEU tok.", "valid loss", "NLL", "trains", "skill", "LR50", "LR sensitivity"]
+    return _of_cells(columns if _scored(evidence) else columns[:5], rows)
 
 
 def rates_table(evidence: Evidence) -> Table:
     """Return one row per peak learning rate, for every arm that was run at several."""
-    columns = ["arm", "peak rate", "seeds", "trains", "fails", "BLEU tok.", "NLL", "skill"]
     rows, seen = [], set()
     for arm in sorted(evidence.rates if _scored(evidence) else ()):
         curve = evidence.curve(arm)
@@ -138,10 +163,8 @@ def rates_table(evidence: Evidence) -> Table:
         if len(curve) < 2 or ids in seen:
             continue  # the same curve as that of an arm which differs only in its peak rate
         seen.add(ids)
-        for rate, runs in curve.items():
-            cells = {"arm": arm, "peak rate": f"{rate:g}", **_statistics(evidence, runs)}
-            rows.append([cells[column] for column in columns])
-    return {"columns": columns, "rows": rows}
+        rows += [{"arm": arm, "peak rate": f"{rate:g}", **_statistics(evidence, runs)} for rate, runs in curve.items()]
+    return _of_cells(("arm", "peak rate", "seeds", "trains", "fails", "BLEU tok.", "NLL", "skill"), rows)
 
 
 def _statistics(evidence: Evidence, runs: Sequence[Run]) -> Json:
@@ -162,9 +185,9 @@ def causes_table(evidence: Evidence) -> Table:
     """Return one row per possible cause of failure: how well it separates failing from training runs."""
     columns = ["measure", "over updates 1 to 32", "area under ROC", "fail", "train", "arms", "intervention", "rescued"]
     rows = [
-        [found.cause.name, found.cause.quantity, str(found.effect), found.failing, found.training, found.arms,
-         found.cause.option or None, str(found.rescued) if found.rescued.runs else None]
-        for found in separations(evidence)
+        [part.cause.name, part.cause.quantity, str(part.effect), part.failing, part.training, part.arms,
+         part.cause.option or None, str(part.rescued) if part.rescued.runs else None]
+        for part in separations(evidence)
     ]  # fmt: skip
     return {"columns": columns, "rows": rows}
 
@@ -177,8 +200,8 @@ def depth_table(evidence: Evidence) -> Table:
         cells = {}
         for layers, part in depths.items():
             if by_seed := part.arms.get(arm):
-                found = _statistics(part, [*by_seed.values()])
-                cells[layers] = f"{found['trains']} ({found['BLEU tok.']})"
+                statistics = _statistics(part, [*by_seed.values()])
+                cells[layers] = f"{statistics['trains']} ({statistics['BLEU tok.']})"
         if len(cells) > 1:
             rows.append([arm, *(cells.get(layers) for layers in depths)])
     return {"columns": ["arm", *(f"{layers} layers" for layers in depths)], "rows": rows}
@@ -187,9 +210,9 @@ def depth_table(evidence: Evidence) -> Table:
 def findings_table(findings: Sequence[Json]) -> Table:
     """Return one row per finding of the theory, including the rule for its verdict."""
     columns = ["id", "statement", "paper", "ours", "95 % interval", "seeds", "verdict", "rule"]
-    rows = [[one["id"], one["statement"], one["paper"], one["quantity"], ends_words(one["interval"]), one["seeds"],
-             one["verdict"], one["rule"]] for one in findings]  # fmt: skip
-    return {"columns": columns, "rows": rows}
+    cells = [{**finding, "ours": finding["quantity"], "95 % interval": ends_words(finding["interval"])}
+             for finding in findings]  # fmt: skip
+    return _of_cells(columns, cells)
 
 
 def _scored(evidence: Evidence) -> bool:
@@ -222,8 +245,9 @@ def _skill(evidence: Evidence, runs: Sequence[Run]) -> str | None:
 def _sensitivity(evidence: Evidence, arm: str) -> str | None:
     """Return the learning-rate sensitivity in bits with its interval, and the rates; None if it is unknown."""
     rates = evidence.curve(arm).keys()
-    if (found := arm_sensitivity(evidence, arm, rates)) is None:
+    sensitivity = arm_sensitivity(evidence, arm, rates)
+    if sensitivity is None:
         return None
-    value, (low, high) = found
+    value, (low, high) = sensitivity
     interval = f" [{low:.2f}, {high:.2f}]" if math.isfinite(low) else ""
     return f"{value:.2f}{interval} over {min(rates):g} to {max(rates):g}"
