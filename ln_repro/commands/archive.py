@@ -6,9 +6,19 @@ from collections.abc import Mapping
 
 from ln_repro.commands.messages import complaints, say
 from ln_repro.errors import LnReproError, UserError
-from ln_repro.records.archive import archived_file, differing, read_kept, records_folder
+from ln_repro.records.archive import (
+    CHECKSUMS,
+    EVENTS,
+    HYPOTHESES,
+    archive_folder,
+    archived_file,
+    checksums,
+    differing,
+    read_kept,
+    records_folder,
+    unpacked,
+)
 from ln_repro.records.events import valid_events
-from ln_repro.records.packed import CHECKSUMS, EVENTS, HYPOTHESES, archive_folder, checksums, unpacked
 from ln_repro.records.record import Record
 from ln_repro.runner import bleu
 from ln_repro.system.files import sha256

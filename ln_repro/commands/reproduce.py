@@ -9,9 +9,8 @@ from ln_repro.commands.messages import say
 from ln_repro.errors import UserError
 from ln_repro.experiment.precision import resolve_precision
 from ln_repro.experiment.settings import build
-from ln_repro.records.archive import Run, archived_file, read_kept, records_folder
+from ln_repro.records.archive import EVENTS, Run, archived_file, read_kept, records_folder
 from ln_repro.records.events import valid_events
-from ln_repro.records.packed import EVENTS
 from ln_repro.records.run_dir import RunFolder
 from ln_repro.report.reproduction import DIFFERENT, compare, differences
 from ln_repro.report.tables import markdown

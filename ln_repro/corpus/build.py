@@ -18,11 +18,10 @@ from pathlib import Path
 from typing import TextIO, TypeVar
 
 from ln_repro.corpus.base import STEPS, Corpus, RawFiles
-from ln_repro.corpus.binary import binarise, dictionary, token_ids
-from ln_repro.corpus.bpe import learn, segmenter
 from ln_repro.corpus.locate import cached_digest
 from ln_repro.corpus.ngram import entropies
-from ln_repro.corpus.prepared import MANIFEST, Prepared, describe
+from ln_repro.corpus.prepare import MANIFEST, Prepared, describe
+from ln_repro.corpus.subwords import binarise, dictionary, learn, segmenter, token_ids
 from ln_repro.corpus.text import LONGEST_WORD, Pair, lower
 from ln_repro.corpus.tokenise import LANGUAGES, detokenise, tokeniser
 from ln_repro.errors import UserError
@@ -246,14 +245,8 @@ class Build:
                     left_out.append(number)
                     continue
                 kept += split == "train"
-                yield (
-                    split,
-                    {
-                        **({"raw": raw} if split != "train" else {}),
-                        "text": text,
-                        **({} if self.data.only else {"bpe": bpe}),
-                    },
-                )
+                kinds = {"text": text} if split == "train" else {"raw": raw, "text": text}
+                yield split, kinds if self.data.only else {**kinds, "bpe": bpe}
         if count := len(left_out):
             which = ", ".join([*map(str, left_out[:NAMED]), *["..."] * (count > NAMED)])
             self.report(

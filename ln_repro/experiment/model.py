@@ -72,7 +72,7 @@ class Start(Section):
     """The pre-trained weights that a run starts from; `ln_repro.runner.pretrained` fills in all but ``given``."""
 
     given: Annotated[str, NOT_IN_ID]
-    """The user's input: RUN@EPOCH, or the path of a file of weights."""
+    """The user's input: RUN@EPOCH."""
     path: Annotated[Path | None, NOT_IN_ID] = None
     sha256: str | None = None
     """Checksum of the file."""

@@ -1,10 +1,13 @@
 """The archive of records, from which tables, figures and verdicts are computed: read, checked and written."""
 
 import hashlib
+import io
 import json
+import lzma
 import math
 import re
-from collections.abc import Mapping, Sequence
+import tarfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,12 +19,17 @@ from ln_repro.experiment.settings import Experiment
 from ln_repro.experiment.validation import validate
 from ln_repro.records import series
 from ln_repro.records.events import Event
-from ln_repro.records.packed import EVENTS, HYPOTHESES, archive_folder, pack, unpacked
 from ln_repro.records.record import Record, results_of
 from ln_repro.records.run_dir import RunFolder
-from ln_repro.system.files import Json, read_json, write_atomically
+from ln_repro.system.files import Json, read_json, sha256, write_atomically
 from ln_repro.system.paths import CHECKOUT
 
+CHECKSUMS = "SHA256SUMS"
+"""Name of the list of their checksums, in the format of `sha256sum --check`."""
+EVENTS, HYPOTHESES = ".events.jsonl", ".test.txt"
+"""Suffixes, after the id of a run, of the files in an archive."""
+PRESET = 6
+"""Of xz: higher ones need more memory and save nothing here."""
 DIGEST = ',"sha256":"'
 """What comes before the checksum of a line, its last field."""
 Costs = Mapping[str, Mapping[str, Any]]
@@ -275,3 +283,56 @@ def archived_file(folder: Path, record: Record, suffix: str) -> bytes | None:
     """Return the content of an archived file of a run by its suffix; None if it was not archived."""
     name = f"{record.id}{suffix}"
     return next((content for file, content in unpacked(archive_folder(folder) / record.archive) if file == name), None)
+
+
+def archive_folder(records: Path) -> Path:
+    """Return the folder of archives that belongs to a folder of records: its neighbour, or inside it."""
+    return records.resolve().parent / "archive" if records.resolve().name == "records" else records / "archive"
+
+
+def checksums(folder: Path) -> dict[str, str]:
+    """Return the checksums of a folder of archives by file name; raise `LnReproError` if they are damaged."""
+    path = folder / CHECKSUMS
+    text = path.read_text(errors="replace") if path.exists() else ""
+    lines = [re.fullmatch("([0-9a-f]{64})  (.+)", line) for line in text.splitlines()]
+    if None in lines:
+        raise LnReproError(f"{path}: not a list of checksums as from sha256sum; restore it")
+    return {line[2]: line[1] for line in lines if line}
+
+
+def pack(folder: Path, setting: str, files: Mapping[str, bytes]) -> str:
+    """Write a new archive with these files, and its checksum; return its name.
+
+    Raises:
+        OSError: the disk is full or not writable; then there is no new archive.
+    """
+    folder.mkdir(exist_ok=True)
+    known = checksums(folder)
+    number = 1 + max((int(name[:4]) for name in [*known, *(path.name for path in folder.glob("*.tar.xz"))]), default=0)
+    name, packed = f"{number:04d}-{setting}.tar.xz", io.BytesIO()
+    with lzma.open(packed, "w", preset=PRESET) as out, tarfile.open(fileobj=out, mode="w") as tar:
+        for member, content in files.items():
+            entry = tarfile.TarInfo(member)
+            entry.size = len(content)
+            tar.addfile(entry, io.BytesIO(content))
+    write_atomically(folder / name, packed.getvalue())
+    known[name] = sha256(folder / name)
+    write_atomically(folder / CHECKSUMS, "".join(f"{known[name]}  {name}\n" for name in sorted(known)))
+    return name
+
+
+def unpacked(path: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield the name and the content of each file in an archive.
+
+    Raises:
+        LnReproError: the archive is missing or damaged.
+    """
+    try:
+        with tarfile.open(path, "r:xz") as tar:
+            for member in tar:
+                if file := tar.extractfile(member):
+                    yield member.name, file.read()
+    except FileNotFoundError:
+        raise LnReproError(f"{path} is missing; restore it") from None
+    except (tarfile.TarError, lzma.LZMAError, EOFError, OSError) as error:
+        raise LnReproError(f"{path} is damaged ({error}); restore it") from None

@@ -6,7 +6,7 @@ sacreBLEU is imported only when needed, because its import takes a third of a se
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ln_repro.corpus.prepared import opened
+from ln_repro.corpus.prepare import opened
 from ln_repro.errors import LnReproError
 from ln_repro.experiment.data import Data, base_code
 from ln_repro.experiment.settings import Experiment

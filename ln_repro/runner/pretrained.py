@@ -10,7 +10,7 @@ from ln_repro.records.run_dir import RunFolder, find_run
 from ln_repro.system.files import sha256
 from ln_repro.system.paths import expanded
 
-HOW = "give start=RUN@EPOCH with a finished run of task=masked_lm, or the path of its checkpoints/epochN.pt"
+HOW = "give start=RUN@EPOCH with a finished run of task=masked_lm"
 SAME = ("layers", "width", "ffn", "heads")
 """Dimensions that must be the same in both models."""
 
@@ -38,25 +38,20 @@ def with_pretrained(experiment: Experiment) -> Experiment:
     )
 
 
-def _named(given: str, runs: Path) -> tuple[RunFolder, Checkpoint]:
-    """Return the run and the weights that the user has given as RUN@EPOCH or as a path."""
-    run, at, epoch = str(expanded(given)).rpartition("@")
-    if at and epoch.isdecimal():
-        try:
-            folder = find_run(run, runs)
-        except UserError as error:
-            raise UserError(f"start: {error}") from None
-        weights = Checkpoints(folder.checkpoints).weights()
-        if int(epoch) not in weights:
-            epochs = ", ".join(map(str, sorted(weights))) or "none"
-            raise UserError(f"start: {folder.path} has no weights of epoch {epoch}; it has those of {epochs}")
-        return folder, weights[int(epoch)]
-    path = expanded(given)
-    folder = RunFolder(path.absolute().parent.parent)
-    for entry in Checkpoints(path.parent).weights().values():
-        if entry.file == path.name:
-            return folder, entry
-    raise UserError(f"start: {given!r} is not a file of weights listed in a manifest.json beside it; {HOW}")
+def _named(start: str, runs: Path) -> tuple[RunFolder, Checkpoint]:
+    """Return the run and the weights that the user has given as RUN@EPOCH."""
+    run, _, epoch = start.rpartition("@")
+    if not (run and epoch.isdecimal()):
+        raise UserError(f"start: expected RUN@EPOCH, got {start!r}; {HOW}")
+    try:
+        folder = find_run(str(expanded(run)), runs)
+    except UserError as error:
+        raise UserError(f"start: {error}") from None
+    weights = Checkpoints(folder.checkpoints).weights()
+    if int(epoch) not in weights:
+        epochs = ", ".join(map(str, sorted(weights))) or "none"
+        raise UserError(f"start: {folder.path} has no weights of epoch {epoch}; it has those of {epochs}")
+    return folder, weights[int(epoch)]
 
 
 def _incompatibility(experiment: Experiment, record: Record) -> str | None:

@@ -9,8 +9,7 @@ import pytest
 
 from ln_repro.experiment.compose import compose
 from ln_repro.experiment.settings import build
-from ln_repro.records.archive import ids, read_kept
-from ln_repro.records.packed import EVENTS, HYPOTHESES, unpacked
+from ln_repro.records.archive import EVENTS, HYPOTHESES, ids, read_kept, unpacked
 from tests.examples import recorded
 from tests.records.test_integrity import run_folder
 

@@ -8,8 +8,8 @@ import pytest
 from corpus_helpers import write
 from subword_nmt.apply_bpe import BPE
 
-from ln_repro.corpus import bpe, build
-from ln_repro.corpus.bpe import learn, segmenter
+from ln_repro.corpus import build, subwords
+from ln_repro.corpus.subwords import learn, segmenter
 from tests.stock_binariser import binarise
 
 
@@ -18,7 +18,7 @@ def test_words_are_segmented_as_by_subword_nmt_and_very_long_ones_into_character
     words = ["".join(draw.choices("abcdé", k=draw.randint(1, 9))) for _ in range(2000)]
     codes = learn(Counter(words), 300)
     theirs, ours = BPE(io.StringIO(codes)), segmenter.__wrapped__(codes)
-    monkeypatch.setattr(bpe, "LONGEST", 10)
+    monkeypatch.setattr(subwords, "LONGEST", 10)
     for line in (" ".join(words), "", " ", " a  unknownß b ", "ab ab "):
         assert ours(line) == theirs.process_line(line)
     assert ours("ab " + "ab" * 6) == "ab " + "@@ ".join("ab" * 6)

@@ -1,10 +1,8 @@
 """The source-blind entropy against a second computation of it, from counts by hand."""
 
-import tracemalloc
 from collections import Counter
 from math import log2
 
-import numpy as np
 import pytest
 from corpus_helpers import write
 
@@ -61,15 +59,3 @@ def test_of_a_large_training_set_only_the_first_sentences_are_read(tmp_path, mon
     assert entropies(more, valid) != whole
     monkeypatch.setattr(ngram, "MAX_TOKENS", whole["tokens"] + len(TRAIN) * (MAX_ORDER - 1))
     assert entropies(more, valid) == whole
-
-
-def test_its_memory_is_small_even_for_the_largest_training_set():
-    """Ten million tokens, with those of a few thousand sentences of validation, take less than 500 MB."""
-    draw = np.random.default_rng(1)
-    train, valid = (np.minimum(draw.zipf(1.1, size) + 2, 20_000).astype(np.int32) for size in (200_000, 4_000))
-    train[-1] = valid[-1] = ngram.END
-    tracemalloc.start()
-    means = [of_order.mean() for of_order in ngram.probabilities(train, valid, 20_000)]
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert len(means) == MAX_ORDER and peak / len(train) < 50

@@ -61,27 +61,17 @@ def test_only_the_test_side(made, root, small_toy):
     assert listed(root) == [[str(full.folder)]]
 
 
-@pytest.mark.parametrize("name", ["bin/train.de-en.de.bin", "raw/test.en"])
-def test_content_that_was_altered_in_place_is_found_and_prepared_again(made, root, small_toy, name):
-    path, said = made("toy").folder / name, list[str]()
+def test_content_that_was_altered_in_place_or_lost_is_found_and_prepared_again(made, root, small_toy):
+    folder, said = made("toy").folder, list[str]()
+    path = folder / "bin" / "train.de-en.de.bin"
     content, status = path.read_bytes(), path.stat()
     path.write_bytes(bytes([content[0] ^ 1]) + content[1:])
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-    (problem,) = verify(settings("toy"), root)
-    assert problem.startswith(f"{path}: expected ")
+    (folder / "raw" / "valid.en").unlink()
+    altered, lost = verify(settings("toy"), root)
+    assert altered.startswith(f"{path}: expected ") and lost.endswith("found no such file")
     prepare(settings("toy"), root, said.append)
     assert path.read_bytes() == content and "its content has changed; preparing toy again" in said[0]
-
-
-def test_a_lost_line_and_a_lost_file_are_found_and_repaired(made, root, small_toy):
-    folder = made("toy").folder
-    lines = (folder / "text" / "test.de").read_text(encoding="utf-8").split("\n")
-    (folder / "text" / "test.de").write_text("\n".join(lines[1:]), encoding="utf-8")
-    (folder / "raw" / "valid.en").unlink()
-    lost, shorter = verify(settings("toy"), root)
-    assert lost.startswith(f"{folder / 'raw' / 'valid.en'}: ") and lost.endswith("found no such file")
-    assert shorter.startswith(f"{folder / 'text' / 'test.de'}: ") and "'lines': 20" in shorter and "19" in shorter
-    made("toy")
     assert verify(settings("toy"), root) == []
 
 

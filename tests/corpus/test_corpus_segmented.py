@@ -12,8 +12,7 @@ from corpus_helpers import settings, write
 from ln_repro.corpus import iwslt14
 from ln_repro.corpus.base import UNPACKED
 from ln_repro.corpus.locate import cached_digest
-from ln_repro.corpus.prepare import fingerprint, prepare, published, verify
-from ln_repro.corpus.prepared import Prepared
+from ln_repro.corpus.prepare import Prepared, fingerprint, prepare, published, verify
 from ln_repro.corpus.text import stored_lines
 from ln_repro.errors import UserError
 

@@ -76,8 +76,6 @@ def test_killed_and_resumed_with_another_name_of_the_start_it_is_the_same_run(wh
     assert status == 0 and "resuming after update" in error, error
     (folder,) = run.runs.glob("mrpc_*")
     assert folder.name == whole.folder.name and outcome(folder) == outcome(whole.folder)
-    status, _, error = run.call_here("run", *run.arguments, f"start='{copied}/checkpoints/epoch2.pt'")
-    assert status == 0 and "already finished" in error, error
 
 
 def test_every_command_accepts_runs_without_bleu(whole, pretrained, tmp_path):

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from ln_repro.records.archive import read_kept
-from ln_repro.records.packed import CHECKSUMS, EVENTS, archive_folder, pack, unpacked
+from ln_repro.records.archive import CHECKSUMS, EVENTS, archive_folder, pack, read_kept, unpacked
 
 
 @pytest.mark.slow

@@ -7,9 +7,18 @@ from typing import Any
 
 import pytest
 
-from ln_repro.records.archive import add, line_of, read_kept, records_folder
+from ln_repro.records.archive import (
+    CHECKSUMS,
+    EVENTS,
+    HYPOTHESES,
+    add,
+    line_of,
+    pack,
+    read_kept,
+    records_folder,
+    unpacked,
+)
 from ln_repro.records.events import valid_events
-from ln_repro.records.packed import CHECKSUMS, EVENTS, HYPOTHESES, pack, unpacked
 from tests.examples import SIGNATURE, record, recorded
 
 ARCHIVE = "0001-toy.tar.xz"

@@ -14,9 +14,8 @@ from ln_repro.errors import UserError
 from ln_repro.experiment.divergence import NOT_FINITE
 from ln_repro.experiment.settings import build
 from ln_repro.experiment.validation import validate
-from ln_repro.records.archive import Run, archived_file
+from ln_repro.records.archive import EVENTS, Run, archived_file
 from ln_repro.records.events import valid_events
-from ln_repro.records.packed import EVENTS
 from ln_repro.records.record import Record
 from ln_repro.report.reproduction import DIFFERENT, EQUAL, ROUNDING, SAME, _expected, arm_of, compare, differences, flat
 from ln_repro.runner.again import again

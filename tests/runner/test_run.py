@@ -6,8 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from ln_repro.corpus.prepare import fingerprint
-from ln_repro.corpus.prepared import Prepared
+from ln_repro.corpus.prepare import Prepared, fingerprint
 from ln_repro.corpus.tokenise import detokenise
 from ln_repro.engine.checkpoints import Checkpoint, Checkpoints
 from ln_repro.errors import LnReproError, UserError

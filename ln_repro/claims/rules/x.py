@@ -119,7 +119,7 @@ class RampedStacks(OverRates):
             return Finding(INCONCLUSIVE, None, text, f"seeds at {self.rate:g}: {lacking}", used, fewest)
         share, *others = (count.share for count in counts.values())
         holds = share >= SHARE and max(others) <= 1 - SHARE + 1e-9
-        effect = Effect(100 * (share - max(others)), unit="{} % of the seeds", digits="+.0f")
+        effect = Effect(100 * (share - max(others)), unit="{} % more seeds train", digits=".0f")
         return Finding(REPRODUCED if holds else CONTRADICTED, effect, text, runs=used, seeds=fewest)
 
 
