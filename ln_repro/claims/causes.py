@@ -139,8 +139,8 @@ class Separation:
 
 def separations(evidence: Evidence) -> list[Separation]:
     """Return the causes that were measured in failing and in training runs, or whose intervention was run."""
-    every = [separation(evidence, cause) for cause in CAUSES]
-    return [found for found in every if not math.isnan(found.effect.value) or found.rescued.runs]
+    results = [separation(evidence, cause) for cause in CAUSES]
+    return [result for result in results if not math.isnan(result.effect.value) or result.rescued.runs]
 
 
 def separation(evidence: Evidence, cause: Cause) -> Separation:

@@ -97,10 +97,8 @@ def test_the_area_under_the_curve_of_collapse_is_that_of_ranks() -> None:
                          if probe.name == "collapse" and probe.update in (0, 32)}  # fmt: skip
                 if len(norms) == 2 and evidence.failed(run) != evidence.trained(run):
                     start, later = ([norms[at][f"{stack}.w2"][0] for stack in ("encoder", "decoder")] for at in (0, 32))
-                    ratio = min(
-                        after / before if before else math.inf for before, after in zip(start, later, strict=True)
-                    )
-                    groups[evidence.failed(run)].append(-ratio)
+                    ratios = [b / a if a else math.inf for a, b in zip(start, later, strict=True)]
+                    groups[evidence.failed(run)].append(-min(ratios))
     assert separation(evidence, VANISHING).effect.value == pytest.approx(
         recomputed.area(groups[True], groups[False]), rel=1e-12
     )
