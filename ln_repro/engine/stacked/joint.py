@@ -37,7 +37,7 @@ class Joint:
             parts = (row.split_with_sizes(self.sizes) for row in rows)
             for parameter, value, gradient in zip(model.parameters(), *parts, strict=True):
                 with torch.no_grad():
-                    parameter.set_(value.view_as(parameter).copy_(parameter))  # type: ignore[call-overload]
+                    parameter.set_(value.view_as(parameter).copy_(parameter))
                 parameter.grad = gradient.view_as(parameter)
         self.matrix.requires_grad_()
 
