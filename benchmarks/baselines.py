@@ -15,9 +15,9 @@ from torch.utils._pytree import tree_leaves
 
 from ln_repro.engine.group import Group
 from ln_repro.engine.inputs import Inputs
+from ln_repro.engine.loop import Loop
 from ln_repro.engine.stacked.joint import Joint
 from ln_repro.engine.stop import StopRequest
-from ln_repro.engine.training import Loop
 from ln_repro.system.distributed import Rank
 
 STACKS = (1, 4, 8, 16)

@@ -7,7 +7,6 @@ from random import Random
 from statistics import fmean
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ln_repro.claims.evidence import Evidence, Rate
 from ln_repro.claims.intervals import SAMPLES, UNBOUNDED, Interval
@@ -19,7 +18,6 @@ from ln_repro.experiment.name import ArmName
 LEAST_RATES = 3  # minimum number of rates for which a sensitivity is reported
 LEAST_SCHEMES = 3  # minimum number of schemes to show; Pre-LN and Post-LN alone are compared by the arms and the rates
 REFERENCE = "preln"  # the scheme whose cost is 1
-Means = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,9 @@ def arena(evidence: Evidence) -> list[Entry]:
         arms = [(arm, best[0], [*best[1].values()]) for arm in arms_of(scheme) if (best := best_rate(evidence, arm))]
         if arms:
             bests[scheme] = min(arms, key=lambda of_arm: fmean(run.loss for run in of_arm[2]))
-    rates = shared_rates(evidence, [arms_of(scheme)[0] for scheme in bests])
+    curves = [evidence.curve(arms_of(scheme)[0]) for scheme in bests]
+    shared = [{*curve} for curve in curves if len(curve) >= LEAST_RATES]
+    rates = set.intersection(*shared) if shared else set[Rate]()
     entries = []
     for scheme, (arm, rate, runs) in bests.items():
         without, with_ramp = arms_of(scheme)
@@ -63,12 +63,6 @@ def arena(evidence: Evidence) -> list[Entry]:
         nll = NLL.effect([run.nll for run in runs])
         entries.append(Entry(scheme, *ranges, lr50(evidence, without), arm, rate, nll, len(runs), sensitivity))
     return sorted(entries, key=lambda entry: (-entry.octaves, entry.nll.value))
-
-
-def shared_rates(evidence: Evidence, arms: Sequence[str]) -> set[Rate]:
-    """Return the rates shared by all arms that were run at `LEAST_RATES` rates or more."""
-    curves = [{*curve} for arm in arms if len(curve := evidence.curve(arm)) >= LEAST_RATES]
-    return set.intersection(*curves) if curves else set()
 
 
 def arm_sensitivity(evidence: Evidence, arm: str, rates: Collection[Rate]) -> tuple[float, Interval] | None:
@@ -97,20 +91,14 @@ def sensitivity(
     some rate has only one seed.
     """
     losses = {rate: np.minimum(values, most) for rate, values in curve.items()}
-    value = _sensitivities({rate: values.mean(keepdims=True) for rate, values in losses.items()}, rates)
-    if any(len(values) < 2 for values in losses.values()):
-        return float(value[0]), UNBOUNDED
-    draw, sizes = Random(0), [len(values) for values in losses.values()]
-    drawn = np.array([draw.random() for _ in range(SAMPLES * sum(sizes))]).reshape(SAMPLES, -1)
+    sizes = [len(values) for values in losses.values()]
+    samples, draw = (SAMPLES if min(sizes) > 1 else 0), Random(0)
+    drawn = np.array([draw.random() for _ in range(samples * sum(sizes))]).reshape(samples, sum(sizes))
     parts = zip(losses.items(), np.split(drawn, np.cumsum(sizes)[:-1], axis=1), strict=True)
-    means = {rate: values[(part * len(values)).astype(int)].mean(axis=1) for (rate, values), part in parts}
-    low, high = np.quantile(_sensitivities(means, rates), [0.025, 0.975], method="weibull")
-    return float(value[0]), (float(low), float(high))
-
-
-def _sensitivities(means: Mapping[float, Means], rates: Collection[float]) -> Means:
-    """Return the sensitivity for each of several mean losses by rate."""
+    means = {rate: np.append(values.mean(), values[(part * len(values)).astype(int)].mean(axis=1))
+             for (rate, values), part in parts}  # fmt: skip
     compared = sorted(rates)
-    losses = np.array([means[rate] for rate in compared]) - np.min([*means.values()], axis=0)
-    area = np.trapezoid(losses, np.log(compared), axis=0)
-    return np.asarray(area / np.log(compared[-1] / compared[0]))
+    above = np.array([means[rate] for rate in compared]) - np.min([*means.values()], axis=0)
+    areas = np.trapezoid(above, np.log(compared), axis=0) / np.log(compared[-1] / compared[0])
+    low, high = np.quantile(areas[1:], [0.025, 0.975], method="weibull") if samples else UNBOUNDED
+    return float(areas[0]), (float(low), float(high))

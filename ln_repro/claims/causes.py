@@ -70,14 +70,15 @@ def _maximum(name: str, of: Callable[[Json], float]) -> Callable[[Run], float]:
 
 
 def first_layer_gradient(run: Run) -> float:
-    """Return the gradient of the first layer's W2 at update `LATEST` over that at the start, of the worse stack."""
+    """Return the gradient of the first layer's W2 at update `LATEST` over that at the start, of the worse stack.
+
+    It is infinite if all are 0 at the start, as in ReZero, whose branches are 0 before training.
+    """
     norms = {update: values["gradient"] for update, values in probes(run, "collapse").items()}
     if not {0, LATEST} <= norms.keys():
         return math.nan
     pairs = [(norms[0][weight][0], norms[LATEST][weight][0]) for weight in ("encoder.w2", "decoder.w2")]
-    if not all(before for before, _ in pairs):
-        return math.nan  # as in ReZero, whose branches are 0 before training
-    return min(float(after / before) for before, after in pairs)
+    return min(float(after / before) if before else math.inf for before, after in pairs)
 
 
 def encoder_cosine(run: Run) -> float:
@@ -138,8 +139,8 @@ class Separation:
 
 def separations(evidence: Evidence) -> list[Separation]:
     """Return the causes that were measured in failing and in training runs, or whose intervention was run."""
-    every = [separation(evidence, cause) for cause in CAUSES]
-    return [found for found in every if not math.isnan(found.effect.value) or found.rescued.runs]
+    results = [separation(evidence, cause) for cause in CAUSES]
+    return [result for result in results if not math.isnan(result.effect.value) or result.rescued.runs]
 
 
 def separation(evidence: Evidence, cause: Cause) -> Separation:

@@ -6,17 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ln_repro.claims.evidence import TRAINS, Evidence
-from ln_repro.claims.intervals import (
-    CONTRADICTED,
-    INCONCLUSIVE,
-    LEVEL,
-    LOG,
-    REPRODUCED,
-    Interval,
-    any_of,
-    interval,
-    verdict,
-)
+from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, LEVEL, LOG, REPRODUCED, Interval, interval, verdict
 from ln_repro.claims.metrics import SEEDS, SHARE, Count, Effect, Metric, more_seeds
 from ln_repro.claims.words import arm_words, region_words
 from ln_repro.records.archive import Run
@@ -122,9 +112,8 @@ class Trains:
         return f"{arm_words(self.arm)} trains (BLEU at least {bleu}) in {share} of its seeds{mixed}"
 
     def judge(self, evidence: Evidence) -> Finding:
-        def trained(run: Run) -> bool:
-            return evidence.trained(run) if self.bleu is None else run.finite and run.bleu >= self.bleu
-
+        least = self.bleu
+        trained = evidence.trained if least is None else lambda run: run.bleu >= least
         count = Count.of(trained, evidence.arms[self.arm].values())
         result = REPRODUCED if self.least <= count.share <= self.most else CONTRADICTED
         if result == CONTRADICTED and self.least == SHARE and 1 - count.share < SHARE:
@@ -132,27 +121,6 @@ class Trains:
         needs = f"{2 * max(SEEDS, count.runs)} seeds" if result == INCONCLUSIVE else None
         effect = Effect(100 * count.share, unit="{} % train")
         return Finding(result, effect, f"{arm_words(self.arm)} trains in {count}", needs)
-
-
-@dataclass(frozen=True)
-class AnyOf:
-    """At least one of several criteria holds; the one with the best verdict decides."""
-
-    parts: tuple[Criterion, ...]
-    words: str  # introduces the criteria in the printed rule
-
-    @property
-    def arms(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(arm for part in self.parts for arm in part.arms))
-
-    def sentence(self) -> str:
-        return f"{self.words}: " + "; or ".join(part.sentence() for part in self.parts)
-
-    def judge(self, evidence: Evidence) -> Finding:
-        findings = [part.judge(evidence) for part in self.parts]
-        result = any_of(finding.verdict for finding in findings)
-        needs = next((finding.needs for finding in findings if finding.verdict == result and finding.needs), None)
-        return Finding(result, findings[0].effect, "; ".join(filter(None, map(str, findings))), needs)
 
 
 @dataclass(frozen=True)

@@ -115,13 +115,14 @@ class Evidence:
         """
         key = run.size, run.epochs
         if key not in self._bests:
-            groups = [list(group.values()) for evidence in (self, *self.others.values())
-                      for rates in evidence.rates.values() for group in rates.values()]  # fmt: skip
-            groups = [group for group in groups if group[0].size == run.size and group[0].epochs <= run.epochs]
-            enough = [group for group in groups if len(group) >= BEST_SEEDS]
-            if enough and _best_bleu(enough) >= TRAINS * _best_bleu(groups):
-                groups = enough
-            self._bests[key] = _best_bleu(groups), min(fmean(run.nll for run in group) for group in groups)
+            groups = [[*runs.values()] for evidence in (self, *self.others.values())
+                      for rates in evidence.rates.values() for runs in rates.values()]  # fmt: skip
+            means = [(len(runs), fmean(run.bleu for run in runs), fmean(run.nll for run in runs)) for runs in groups
+                     if runs[0].size == run.size and runs[0].epochs <= run.epochs]  # fmt: skip
+            several = [mean for mean in means if mean[0] >= BEST_SEEDS]
+            if several and max(bleu for _, bleu, _ in several) >= TRAINS * max(bleu for _, bleu, _ in means):
+                means = several
+            self._bests[key] = max(bleu for _, bleu, _ in means), min(nll for *_, nll in means)
         return self._bests[key]
 
     def relative_bleu(self, run: Run) -> float:
@@ -138,25 +139,19 @@ class Evidence:
         return math.nan if best >= entropy else (entropy - run.nll) / (entropy - best)
 
     def trained(self, run: Run) -> bool:
-        """Return whether a run counts as trained."""
-        masked = run.record.axes.task == "masked_lm"
-        return run.finite and (
-            self._below_unigrams(run) >= TRAINED_BITS if masked else self.relative_bleu(run) >= TRAINS
-        )
+        """Return whether a run counts as trained; one whose numbers are not finite has no BLEU and an infinite NLL."""
+        if run.record.axes.task == "masked_lm":
+            return self._below_unigrams(run) >= TRAINED_BITS
+        return self.relative_bleu(run) >= TRAINS
 
     def failed(self, run: Run) -> bool:
         """Return whether a run counts as failed; one that neither trained nor failed is partial."""
-        masked = run.record.axes.task == "masked_lm"
-        return not run.finite or (
-            self._below_unigrams(run) <= FAILED_BITS if masked else self.relative_bleu(run) < FAILS
-        )
+        if run.record.axes.task == "masked_lm":
+            return self._below_unigrams(run) <= FAILED_BITS
+        return self.relative_bleu(run) < FAILS
 
     def _below_unigrams(self, run: Run) -> float:
         return self.entropies.get("unigram_bits", math.nan) - run.nll
-
-
-def _best_bleu(groups: Iterable[Sequence[Run]]) -> float:
-    return max(fmean(run.bleu for run in group) for group in groups)
 
 
 def gather(runs: Sequence[Run], named: Named, arms: Iterable[str], entropies: Entropies) -> dict[str, Evidence]:

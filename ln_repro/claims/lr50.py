@@ -72,9 +72,9 @@ def lr50(evidence: Evidence, arm: str) -> Lr50 | None:
     curve = evidence.curve(arm)
     if not curve:
         return None
-    counts = {rate: Count.of(evidence.trained, runs) for rate, runs in curve.items()}
+    counts, best = {rate: Count.of(evidence.trained, runs) for rate, runs in curve.items()}, lowest_loss(curve)
     if any(count.hits for count in counts.values()):
-        counts = {rate: count for rate, count in counts.items() if rate >= lowest_loss(curve)}
+        counts = {rate: count for rate, count in counts.items() if rate >= best}
     if all(count.hits == count.runs for count in counts.values()):
         return Lr50(math.inf, (max(counts), math.inf), counts, np.empty(0))
     if not any(count.hits for count in counts.values()):

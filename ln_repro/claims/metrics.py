@@ -84,11 +84,6 @@ class Metric:
         return replace(self, words=f"{self.words} minus that of {{}}", scale=LINEAR, digits="+.2g",
                        of=lambda first, second: self.of(first) - self.of(second))  # fmt: skip
 
-    def over(self, unit: str) -> "Metric":
-        """Return the metric's ratio of two arms."""
-        return replace(self, words=f"{self.words} over that of {{}}", scale=LOG, unit=unit,
-                       of=lambda first, second: self.of(first) / self.of(second))  # fmt: skip
-
     def effect(self, values: Sequence[float], level: float = LEVEL) -> Effect:
         """Return the mean of values with its interval; without one for fewer than two or infinite values."""
         if not values or not self.scale.has(values):
@@ -204,7 +199,9 @@ BLEU = Metric("BLEU of {}", lambda run: run.bleu, "{} BLEU")
 LOSS = Metric("loss of {}", lambda run: run.loss, "{} bits")
 NLL = Metric("NLL of {}", lambda run: run.nll, "{} bits")
 FINAL_LOSS = Metric("final loss of {}", lambda run: run.final_loss, "{} bits")
-FINAL_NLL = Metric("final NLL of {}", lambda run: run.final_nll, "{} bits")
+NLL_RATIO = Metric(
+    "final NLL of {} over that of {}", lambda first, second: first.final_nll / second.final_nll, "x{} in NLL", LOG
+)
 EPOCHS_TO_BLEU, EPOCHS_TO_LOSS = (
     Metric(f"epochs of {{}} over those of {{}} to the latter's {name} at epoch {EARLY_EPOCH}",
            partial(_epochs_to, column, falling), "x{} in epochs", LOG)

@@ -8,14 +8,17 @@ from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ln_repro.system.files import read_json, sha256, sync, warn, write_atomically
+from ln_repro.system.files import read_json, sha256, sync, write_atomically
 
 MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """An entry of the manifest; ``kind`` is ``state`` (everything needed to resume) or ``weights`` (of an epoch)."""
+    """An entry of the manifest; ``kind`` is ``weights`` (of an epoch) or ``state`` (what a resume needs).
+
+    `Loop._save_state` says what a state contains.
+    """
 
     file: str
     kind: str
@@ -33,12 +36,7 @@ class Checkpoints:
 
     def entries(self) -> list[Checkpoint]:
         """Return the entries of the manifest, oldest first."""
-        listed = read_json(self.folder / MANIFEST, list) or []
-        try:
-            return [Checkpoint(**entry) for entry in listed]
-        except TypeError:
-            warn(f"{self.folder / MANIFEST} is ignored: not a list of checkpoints")
-            return []
+        return [Checkpoint(**entry) for entry in read_json(self.folder / MANIFEST, list) or []]
 
     def save(self, kind: str, update: int, epoch: int, write: Callable[[Path], None], keep: int | None = None) -> None:
         """Write a checkpoint with ``write``, and list it once it is complete and on disk.
@@ -52,9 +50,9 @@ class Checkpoints:
         entry = Checkpoint(name, kind, update, epoch, sha256(part), part.stat().st_size)
         sync(part)
         part.replace(self.folder / name)
-        kept = [old for old in self.entries() if old.file != name] + [entry]
-        dropped = [old for old in kept if old.kind == kind][:-keep] if keep else []
-        self._list([old for old in kept if old not in dropped])
+        entries = [old for old in self.entries() if old.file != name] + [entry]
+        dropped = [old for old in entries if old.kind == kind][:-keep] if keep else []
+        self._list([old for old in entries if old not in dropped])
         for old in dropped:
             (self.folder / old.file).unlink(missing_ok=True)
 

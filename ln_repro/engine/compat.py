@@ -78,10 +78,8 @@ def leave_the_compiler_out() -> None:
 def leave_cudnn_attention_out() -> None:
     """Keep torch from computing attention with cuDNN, which compiles a kernel for every new shape of a batch.
 
-    torch 2.11 prefers cuDNN for bf16 on Hopper GPUs (its pull request 162073; 155958 has an option against compiling so
-    often), and a corpus has batches of hundreds of shapes. On an H200, 50 updates of `toy` took 5 times as long in bf16
-    as in fp32, for which cuDNN is not used, and the first epoch of a run on Tatoeba more than twice as long as the
-    second. How much time this saves has not been measured.
+    torch 2.11 prefers cuDNN for bf16 on Hopper GPUs (its pull request 162073). On an H200, 50 updates of `toy` took 5
+    times as long in bf16 as in fp32, for which cuDNN is not used. How much time this saves has not been measured.
     """
     import torch
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import torch
@@ -11,8 +12,9 @@ from ln_repro.engine.inputs import Inputs
 from ln_repro.engine.memory import SEARCH_BYTES, TOKENS_PER_BATCH, hypothesis_bytes
 from ln_repro.engine.plugin.model import LnTransformer
 from ln_repro.engine.plugin.task import LnTask
-from ln_repro.engine.training import parts
+from ln_repro.engine.trainer import parts
 from ln_repro.experiment.settings import Evaluation
+from ln_repro.model.batch import Batch
 
 BPE = "@@ "
 SCORES_PER_STEP = 2**27
@@ -68,29 +70,26 @@ def translate(task: LnTask, model: LnTransformer, split: str, search: Evaluation
         ignore_invalid_inputs=True,
         decoding=True,
     ).next_epoch_itr(shuffle=False)
+    lines = [""] * len(dataset)
+
+    def decode_parts(batch: Batch, size: int) -> None:
+        """Decode at most ``size`` sentences at a time, padded like the batch, on which the maximum length depends."""
+        sentences, source = batch["net_input"]["src_tokens"].shape
+        for rows in (slice(first, first + size) for first in range(0, sentences, size)):
+            part = utils.apply_to_sample(lambda tensor, rows=rows: tensor[rows], batch)
+            with suppress(torch.OutOfMemoryError) if size > 1 else nullcontext():
+                hypotheses = generator.generate([model], utils.move_to_cuda(part) if device == "cuda" else part)
+                for index, beams in zip(part["id"].tolist(), hypotheses, strict=True):
+                    lines[index] = task.target_dictionary.string(beams[0]["tokens"].tolist(), BPE)
+                continue
+            torch.cuda.empty_cache()  # here no exception refers to the tensors of the search
+            print(f"out of GPU memory with {size} sentences of {source} tokens; trying half as many", flush=True)
+            decode_parts(part, -(-size // 2))
+
     layers, width = len(model.decoder.stack.layers), model.decoder.embed.width
-    lines, limit = [""] * len(dataset), float(SEARCH_BYTES)
     for batch in batches:
         sentences, source = batch["net_input"]["src_tokens"].shape
         target = int(search.max_len_a * source) + search.max_len_b + 1  # with <eos>
-        each = search.beam * hypothesis_bytes(layers, width, vocabulary, source, target)
-        done = 0
-        while done < sentences:
-            size = min(sentences - done, max(1, int(limit / each)))
-            rows = slice(done, done + size)  # padded like the batch, on which the maximum length of hypotheses depends
-            part = utils.apply_to_sample(lambda tensor, rows=rows: tensor[rows], batch)
-            found = None
-            try:
-                found = generator.generate([model], utils.move_to_cuda(part) if device == "cuda" else part)
-            except torch.OutOfMemoryError:
-                if size == 1:
-                    raise
-            if found is None:  # here the exception no longer refers to the tensors of the search
-                torch.cuda.empty_cache()
-                limit = size * each / 2
-                print(f"out of GPU memory with {size} sentences of {source} tokens; trying half as many", flush=True)
-                continue
-            for index, beams in zip(part["id"].tolist(), found, strict=True):
-                lines[index] = task.target_dictionary.string(beams[0]["tokens"].tolist(), BPE)
-            done += size
+        sentence_bytes = search.beam * hypothesis_bytes(layers, width, vocabulary, source, target)
+        decode_parts(batch, max(1, min(sentences, SEARCH_BYTES // sentence_bytes)))
     return lines

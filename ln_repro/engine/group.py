@@ -28,10 +28,10 @@ class Group:
         """Use the GPU whose number is this process's local rank, if there are GPUs and several processes."""
         if self.rank.size == 1 or not torch.cuda.is_available():
             return
-        if self.rank.local >= (found := torch.cuda.device_count()):
+        if self.rank.local >= (gpus := torch.cuda.device_count()):
             raise UserError(
-                f"--nproc-per-node: process {self.rank.local + 1} has no GPU of its own: torch finds {found} on this "
-                f"machine; use --nproc-per-node={found}, or train.device=cpu"
+                f"--nproc-per-node: process {self.rank.local + 1} has no GPU of its own: torch finds {gpus} on this "
+                f"machine; use --nproc-per-node={gpus}, or train.device=cpu"
             )
         torch.cuda.set_device(self.rank.local)
 
@@ -54,8 +54,8 @@ class Group:
         """Return whether all processes have the same numbers, up to a relative difference of 1e-6."""
         if self.rank.size == 1:
             return True
-        own = torch.tensor(values, dtype=torch.double).nan_to_num()
-        most = torch.stack([own, -own])
+        numbers = torch.tensor(values, dtype=torch.double).nan_to_num()
+        most = torch.stack([numbers, -numbers])
         distributed.all_reduce(most, distributed.ReduceOp.MAX)
         return bool((most.sum(dim=0) <= 1e-6 * most[0].abs()).all())
 

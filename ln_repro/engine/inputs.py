@@ -38,6 +38,6 @@ def read(folder: str, corpus: str, unigram_bits: str, resume: str | None = None)
     run = RunFolder(Path(folder))
     settings = run.experiment or {}
     experiment = build({key: value for key, value in settings.items() if key != "id"})
-    if own := experiment.norm_file:
-        experiment = experiment.model_copy(update={"norm": f"{run.path / SCHEME_FILE}:{own.class_name}"})
+    if scheme := experiment.norm_file:
+        experiment = experiment.model_copy(update={"norm": f"{run.path / SCHEME_FILE}:{scheme.class_name}"})
     return Inputs(experiment, run.path, Path(corpus), float(unigram_bits), Path(resume) if resume else None)

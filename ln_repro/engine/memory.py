@@ -34,6 +34,6 @@ def run_bytes(experiment: Experiment, vocabulary: int) -> float:
     if not task.decodes:
         return trainer
     target = int(search.max_len_a * SHORT_SENTENCE) + search.max_len_b + 1
-    one = hypothesis_bytes(model.layers, model.width, vocabulary, SHORT_SENTENCE, target)
-    batch = TOKENS_PER_BATCH["cuda"] // SHORT_SENTENCE * search.beam * one
+    of_hypothesis = hypothesis_bytes(model.layers, model.width, vocabulary, SHORT_SENTENCE, target)
+    batch = TOKENS_PER_BATCH["cuda"] // SHORT_SENTENCE * search.beam * of_hypothesis
     return trainer + CONTEXT_BYTES + weights + min(SEARCH_BYTES, batch)

@@ -50,22 +50,22 @@ class MetricBuffer:
         """
         updates, self.unread = self.unread, []
         numbers = on_host([{"logs": update.logs, "gnorm": update.gnorm} for update in updates])
-        if not group.same([its["gnorm"] for its in numbers]):
+        if not group.same([values["gnorm"] for values in numbers]):
             raise RuntimeError("the processes of this run have different gradients; use GPUs of one type")
-        for update, its in zip(updates, numbers, strict=True):
-            if not math.isfinite(its["gnorm"]):
+        for update, values in zip(updates, numbers, strict=True):
+            if not math.isfinite(values["gnorm"]):
                 raise FloatingPointError("gradients are Nan/Inf")  # fairseq's message; it skips such a step
-            loss = per_token(its["logs"])["loss"]
+            loss = per_token(values["logs"])["loss"]
             if not math.isfinite(loss):
                 raise FloatingPointError("the loss is not finite")
-            self.last = replace(update, **its)
-            self.logs += its["logs"]
+            self.last = replace(update, **values)
+            self.logs += values["logs"]
             self.last_loss = loss
 
 
 def on_host(nested: list[Any]) -> list[Any]:
     """Return nested lists and dicts with every scalar tensor replaced by a number, in a single transfer."""
-    found: list[Tensor] = []
-    utils.apply_to_sample(found.append, nested)
-    numbers = iter(torch.stack(found).tolist() if found else [])
+    scalars: list[Tensor] = []
+    utils.apply_to_sample(scalars.append, nested)
+    numbers = iter(torch.stack(scalars).tolist() if scalars else [])
     return utils.apply_to_sample(lambda _: next(numbers), nested) if nested else []

@@ -97,5 +97,5 @@ def chosen_batches(batches: EpochBatchIterator, number: int, seed: int, cuda: bo
     frozen, dataset = batches.frozen_batches, batches.dataset
     dataset.set_epoch(1)  # a resumed run later sets its own epoch
     chosen = np.random.RandomState(seed).choice(len(frozen), min(number, len(frozen)), replace=False)
-    samples = [dataset.collater([dataset[index] for index in frozen[one]]) for one in chosen]
+    samples = [dataset.collater([dataset[index] for index in frozen[number]]) for number in chosen]
     return [utils.move_to_cuda(sample) if cuda else sample for sample in samples]

@@ -2,10 +2,12 @@
 
 import contextlib
 import importlib.util
+import json
 import os
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -24,14 +26,15 @@ KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": s
 update would take a tenth of its time on a CPU."""
 STOP_SECONDS = 60.0
 """Time that a worker has to save its state before it is killed."""
+KEEP_SECONDS = 60.0
+"""Idle time after which the process is stopped. Starting it takes seconds, which matters if epochs are short."""
 
 
 class Worker(subprocess.Popen[bytes]):
     """A process of the engine, which stops if its standard input is closed because this process has ended.
 
-    ``job`` is one of `ln_repro.engine.worker`, ``inherit`` the descriptors of open files, such as one that stays locked
-    while the worker lives, and ``settings`` are additional environment variables; with ``on_cpu``, the worker sees no
-    GPU. The output is appended to ``log``.
+    ``job`` is one of `ln_repro.engine.worker`, ``inherit`` the descriptors of files that stay open and locked while the
+    worker lives, and ``settings`` are environment variables; with ``on_cpu``, the worker sees no GPU.
     """
 
     module = "ln_repro.engine.worker"
@@ -72,13 +75,7 @@ class Worker(subprocess.Popen[bytes]):
             self.wait()
 
     def check(self) -> None:
-        """Raise an error if the worker has failed.
-
-        Raises:
-            Interrupted: it was stopped, and has saved its state.
-            UserError: it has rejected a setting.
-            LnReproError: the disk is full, or any other failure, with the last line of its log.
-        """
+        """Raise an error if the worker has failed: `Interrupted` if it was stopped and has saved its state."""
         status = self.poll()
         if status == Interrupted.exit_code:
             raise Interrupted(f"{self.job} was stopped and has saved its state; the same command resumes it")
@@ -89,6 +86,49 @@ class Worker(subprocess.Popen[bytes]):
         if status:
             reason = f"{last_line(self.log) or 'no output'} (see {self.log})"
             raise UserError(reason) if status == UserError.exit_code else LnReproError(f"{self.job} failed: {reason}")
+
+
+class Decoder:
+    """At most one decoding process, started on request and stopped after `KEEP_SECONDS` without another one."""
+
+    def __init__(self, inputs: Inputs, log: Path, inherit: Sequence[int] = ()) -> None:
+        self.inputs = inputs
+        self.log = log
+        self.inherit = inherit
+        self.worker: Worker | None = None
+        self._awaited: list[Path] = []  # until `done` has returned True
+        self._since = 0.0
+
+    def request(self, split: str, weights: Mapping[Path, Sequence[Path]]) -> None:
+        """Request the hypotheses of ``split`` for the mean of each list of weights, by output file."""
+        for out in weights:
+            out.unlink(missing_ok=True)  # from an interrupted session
+        if self.worker is None or self.worker.poll() is not None:
+            arguments, on_cpu = self.inputs.arguments, self.inputs.on_cpu
+            self.worker = Worker("decode", arguments, self.log, 1, self.inherit, on_cpu=on_cpu)
+        for out, files in weights.items():
+            self.worker.send(json.dumps({"split": split, "out": str(out), "weights": [str(file) for file in files]}))
+        self._awaited = [*weights]
+
+    def done(self) -> bool:
+        """Return True once when all requested files exist; raise `Worker.check`'s error if the process ended early."""
+        if not self._awaited or self.worker is None:
+            return False
+        if not all(out.exists() for out in self._awaited):
+            self.worker.check()
+            return False
+        self._awaited, self._since = [], time.monotonic()
+        return True
+
+    def stop_if_idle(self) -> None:
+        """Stop the process, which occupies memory, if it has been idle for `KEEP_SECONDS`."""
+        if not self._awaited and time.monotonic() - self._since > KEEP_SECONDS:
+            self.stop()
+
+    def stop(self) -> None:
+        if self.worker is not None:
+            self.worker.stop()
+            self.worker = None
 
 
 def require_fairseq() -> None:
@@ -108,15 +148,12 @@ def train_stack(experiment: Experiment, descriptors: Sequence[str]) -> NoReturn:
     """Replace this process by one that trains several runs like ``experiment``, at the other ends of some sockets."""
     require_fairseq()
     _ignore_signals()
-    train = experiment.train
-    os.execve(
-        subprocesses.SELF[0], [*subprocesses.SELF, "-m", "ln_repro.engine.worker", "stack", *descriptors],
-        _environment(train.threads, KEEP_MEMORY, train.device == "cpu"),
-    )  # fmt: skip
+    environment = _environment(experiment.train.threads, KEEP_MEMORY, experiment.train.device == "cpu")
+    os.execve(subprocesses.SELF[0], [*subprocesses.SELF, "-m", Worker.module, "stack", *descriptors], environment)
 
 
 def follow_rank_zero() -> NoReturn:
-    """Replace this process by a trainer that takes part in the run of the first process."""
+    """Replace this process by a trainer that takes part in the run of the first process under torchrun."""
     require_fairseq()
     os.execve(subprocesses.SELF[0], [*subprocesses.SELF, "-m", Worker.module, "follow"], subprocesses.environment())
 

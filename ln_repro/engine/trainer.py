@@ -1,35 +1,50 @@
 """fairseq's trainer with our own update, which gives the same result on any number of GPUs."""
 
-import logging
 import resource
 import sys
 from collections.abc import Sequence
+from itertools import count
+from typing import Any
 
+import numpy as np
 import torch
 from fairseq import utils
 from fairseq.dataclass.configs import FairseqConfig
-from fairseq.models import BaseFairseqModel
 from fairseq.trainer import Trainer
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from torch import distributed
 
 from ln_repro.engine.inputs import Inputs
 from ln_repro.engine.metric_buffer import Update
+from ln_repro.engine.plugin.classification import Classified, LnClassification
 from ln_repro.engine.plugin.loss import LabelSmoothedCrossEntropy
-from ln_repro.engine.plugin.optimizers import OPTIMIZERS, gradients
-from ln_repro.engine.plugin.schedules import RampAndTail, split
+from ln_repro.engine.plugin.masked_lm import LnMaskedLm
+from ln_repro.engine.plugin.model import LnClassifier, LnEncoder, LnTransformer
+from ln_repro.engine.plugin.optimizers import RampAndTail, gradients, optimizer_of, split
 from ln_repro.engine.plugin.task import LnTask
-from ln_repro.errors import LnReproError
+from ln_repro.engine.plugin.translation import LnTranslation
 from ln_repro.model.batch import Batch, Log
 from ln_repro.system.distributed import Rank
 from ln_repro.system.files import Json
 
+PARTS: dict[str, tuple[Any, Any, Any]] = {
+    "translation": (LnTranslation, LnTransformer, LabelSmoothedCrossEntropy),
+    "masked_lm": (LnMaskedLm, LnEncoder, LabelSmoothedCrossEntropy),
+    "classification": (LnClassification, LnClassifier, Classified),
+}
+"""The classes of the task, the model and the loss, by the name of the task."""
 STREAMS_APART = 2**32 + 2_654_435_769
 """Difference between the dropout seeds of an update's mini-batches, larger than any seed plus update. Only the low 32
 bits, 2^32 times the golden ratio, matter to a CPU's generator: multiples up to 1000 differ by over 10^6 modulo 2^32."""
 Gradients = tuple[list[Log], torch.Tensor | float]
 """The logs of mini-batches whose gradients the parameters have, and the factor that makes these means over tokens."""
-logger = logging.getLogger(__name__)
+
+
+def parts(inputs: Inputs) -> tuple[LnTask, Any, Any]:
+    """Return the task, the model and the loss of a run."""
+    task_class, model_class, loss_class = PARTS[inputs.experiment.task]
+    task = task_class(inputs.experiment, inputs.corpus)
+    return task, model_class.build_model(inputs.experiment, task), loss_class(inputs.experiment, task)
 
 
 def add_over_processes(tensors: list[torch.Tensor]) -> None:
@@ -56,12 +71,8 @@ def seeded(samples: list[Batch], seed: int, rank: int, processes: int) -> list[B
     single process would use them, so that a run is the same on any number of GPUs. Empty mini-batches, which fairseq
     adds to shorter shares, are dropped unless there are no others.
     """
-    own = [
-        {**sample, "seed": seed + (number * processes + rank) * STREAMS_APART}
-        for number, sample in enumerate(samples)
-        if sample
-    ]
-    return own or samples[:1]
+    streams = zip(count(rank, processes), samples, strict=False)
+    return [{**sample, "seed": seed + stream * STREAMS_APART} for stream, sample in streams if sample] or samples[:1]
 
 
 def counted(log: Log, ignored: bool) -> Log:
@@ -75,14 +86,13 @@ def configuration(inputs: Inputs, rank: Rank) -> DictConfig | ListConfig:
     Our classes take their settings from the experiment instead.
     """
     train = inputs.experiment.train
-    resume = {"restore_file": str(inputs.resume)} if inputs.resume else {}
     values = {
         "common": {"seed": inputs.experiment.torch_seed, "cpu": inputs.on_cpu},
         "dataset": {"max_tokens": train.max_tokens, "batch_size": train.max_sentences, "num_workers": 0},
         "checkpoint": {
             "save_dir": str(inputs.folder / "checkpoints"),
             "load_checkpoint_on_all_dp_ranks": True,  # broadcasting it needs pickles that torch rejects
-            **resume,
+            **({"restore_file": str(inputs.resume)} if inputs.resume else {}),
         },
         "distributed_training": {
             "distributed_world_size": rank.size, "distributed_rank": rank.index, "device_id": rank.local,
@@ -93,13 +103,13 @@ def configuration(inputs: Inputs, rank: Rank) -> DictConfig | ListConfig:
 
 
 class StrictTrainer(Trainer):
-    """fairseq's trainer, with an update that does not synchronise with the device."""
+    """fairseq's trainer of a run, whose `update` does not synchronise with the device; it sets the seeds."""
 
-    def __init__(
-        self, inputs: Inputs, rank: Rank, task: LnTask, model: BaseFairseqModel, criterion: LabelSmoothedCrossEntropy
-    ) -> None:
+    def __init__(self, inputs: Inputs, rank: Rank) -> None:
         self.experiment = inputs.experiment
-        super().__init__(configuration(inputs, rank), task, model, criterion)
+        np.random.seed(self.experiment.torch_seed)
+        utils.set_torch_seed(self.experiment.torch_seed)
+        super().__init__(configuration(inputs, rank), *parts(inputs))
 
     @property
     def use_distributed_wrapper(self) -> bool:
@@ -160,32 +170,15 @@ class StrictTrainer(Trainer):
 
     def state_dict(self) -> Json:
         """Return fairseq's state without its configuration, which it would not read again without a task's."""
+        self.consolidate_optimizer()
         return {**super().state_dict(), "cfg": None}
 
-    def save_checkpoint(self, filename: str, extra_state: Json) -> None:
-        """Save a checkpoint that includes the number of processes."""
-        extra_state = {**extra_state, "processes": self.data_parallel_world_size}
-        self.consolidate_optimizer()
-        super().save_checkpoint(filename, extra_state)
-
     def load_checkpoint(self, filename: str, *args: object, **kwargs: object) -> Json | None:
-        """Load a checkpoint; if the number of processes has changed, convert the position in the epoch.
-
-        Raises:
-            LnReproError: torch cannot read it.
-        """
-        try:
-            extra: Json | None = super().load_checkpoint(filename, *args, **kwargs)
-        except (MemoryError, torch.OutOfMemoryError):  # not the file's fault
-            raise
-        except Exception:
-            logger.exception("%s", filename)
-            raise LnReproError(
-                f"{filename} cannot be loaded; delete it, and the run resumes from the one before"
-            ) from None
+        """Load a checkpoint; if the number of processes has changed, convert the position in the epoch."""
+        extra: Json | None = super().load_checkpoint(filename, *args, **kwargs)
         if extra:
             position = extra["train_iterator"]
-            batches = position["iterations_in_epoch"] * extra.get("processes", 1)
+            batches = position["iterations_in_epoch"] * extra["processes"]
             position["iterations_in_epoch"] = batches // self.data_parallel_world_size
         return extra
 
@@ -200,7 +193,7 @@ class StrictTrainer(Trainer):
     def _build_optimizer(self) -> None:
         cfg, model = self.experiment.optimizer, self.get_model()
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        self._optimizer = OPTIMIZERS[cfg.name](cfg, self.experiment.lr, parameters)
+        self._optimizer = optimizer_of(cfg, self.experiment.lr, parameters)
         self._lr_scheduler = RampAndTail(self._optimizer)
         split(self._optimizer, self.experiment.schedule, model.named_parameters())
         if cfg.equal_layer_norms:

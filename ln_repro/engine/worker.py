@@ -76,7 +76,7 @@ def train_together(inputs: Inputs | None, stop: StopRequest) -> int:
     agreed: Inputs | None = group.share(inputs)
     stop.catch_signals()
     try:
-        from ln_repro.engine.training import train  # here, where a failure is reported, too
+        from ln_repro.engine.loop import train  # here, where a failure is reported, too
 
         if agreed and not agreed.on_cpu:
             group.use_gpu()

@@ -89,14 +89,21 @@ class Stack(nn.Module):
     def __init__(self, kind: type[EncoderLayer] | type[DecoderLayer], shape: Shape) -> None:
         super().__init__()
         self.layers = nn.ModuleList(kind(shape, layer) for layer in range(shape.layers))
+        self.heads = shape.heads
         self.scheme = shape.scheme
         self.norm = self.scheme.new_norm(shape.width) if self.scheme.final_norm else nn.Identity()
         self.embedding_gain = self.scheme.embedding_gain(shape.place(decoder=kind is DecoderLayer))
 
-    @property
-    def dtype(self) -> torch.dtype:
-        """Return the dtype that attention computes in."""
-        return next(self.layers[0].parameters()).dtype
+    def mask(self, padding: Tensor) -> Tensor:
+        """Return a mask for attention to tokens of which some are ``padding`` (batch, time): 0, or -inf at padding.
+
+        Its shape is (batch, heads, 1, time). Omitting it where there is no padding would need a synchronisation with
+        the GPU. Its rows are a multiple of 8 apart, as required by CUDA's attention.
+        """
+        batch, time = padding.shape
+        dtype = next(self.layers[0].parameters()).dtype  # that of attention, which may be in low precision
+        rows = padding.new_zeros(batch, self.heads, 1, time + -time % 8, dtype=dtype)
+        return rows[..., :time].masked_fill_(padding[:, None, None], -math.inf)
 
     def forward(self, x: Tensor, *context: object) -> Tensor:
         """Map (time, batch, width) to the same; ``context`` is passed to each layer."""

@@ -29,7 +29,6 @@ class Place:
 
     @property
     def layers(self) -> int:
-        """Number of layers of the stack."""
         return self.decoder_layers if self.decoder else self.encoder_layers
 
     @property
@@ -39,12 +38,10 @@ class Place:
 
     @property
     def first_in_layer(self) -> bool:
-        """Whether this is the first residual connection of its layer."""
         return self.kind == "self_attn"
 
     @property
     def last_in_layer(self) -> bool:
-        """Whether this is the last residual connection of its layer."""
         return self.kind == "ffn"
 
     @property
@@ -54,7 +51,6 @@ class Place:
 
     @property
     def last_in_stack(self) -> bool:
-        """Whether this is the last residual connection of its stack."""
         return self.last_in_layer and self.layer == self.layers - 1
 
 

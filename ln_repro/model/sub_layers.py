@@ -35,15 +35,20 @@ class Attention(nn.Module):
     def forward(self, query: Tensor, source: Tensor, mask: Tensor | None, causal: bool, state: State | None) -> Tensor:
         """Attend from ``query`` (time, batch, width) to ``source`` (source time, batch, width).
 
-        ``mask`` (batch, 1, 1, source time) is added to the scores, -inf at padding; ``causal`` hides later positions.
-        With ``state``, keys and values of earlier calls are reused and extended.
+        ``mask`` (batch, heads, 1, source time) is added to the scores, -inf at padding; ``causal`` hides later
+        positions. With ``state``, keys and values of earlier calls are reused and extended.
         """
         dtype = self.q_proj.weight.dtype
         query, source = query.to(dtype), source.to(dtype) if self.cross else query.to(dtype)
         q = self.split(self.q_proj(query), self.q_norm)
         k, v = self._keys_and_values(source, state)
+        if query.is_cuda and state is None:
+            # The heads of all sentences as heads of one: the output is in the order of `out_proj`, and nothing is
+            # copied. Not in decoding, because CUDA has at most 65,535 heads; on a CPU, it would change the rounding.
+            q, k, v = (x.flatten(0, 1)[None] for x in (q, k, v))
+            mask = None if mask is None else mask.flatten(0, 1).expand(-1, len(query), -1)[None]
         mixed = scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
-        return self.out_proj(self.inner(mixed.permute(2, 0, 1, 3).reshape(query.shape)).to(dtype))
+        return self.out_proj(self.inner(mixed.flatten(0, 1).transpose(0, 1).reshape(query.shape)).to(dtype))
 
     def split(self, x: Tensor, norm: nn.Module) -> Tensor:
         """Reshape (time, batch, width) to (batch, heads, time, width/heads), and apply ``norm`` to the heads."""

@@ -17,8 +17,8 @@ def try_own_scheme(experiment: Experiment) -> None:
     Raises:
         UserError: the scheme fails, or does not return a tensor of its input's shape; the message has the file's line.
     """
-    own, model = experiment.norm_file, experiment.model
-    if own is None or own.path is None:  # without a path, the text is that of an earlier run
+    scheme, model = experiment.norm_file, experiment.model
+    if scheme is None or scheme.path is None:  # without a path, the text is that of an earlier run
         return
     x = torch.randn(5, 2, model.width)
 
@@ -27,13 +27,13 @@ def try_own_scheme(experiment: Experiment) -> None:
         if shape == x.shape or (isinstance(output, tuple) and not residual.place.last_in_stack):
             return
         raise UserError(
-            f"norm.file: {own.class_name}.forward in {own.path} returns "
+            f"norm.file: {scheme.class_name}.forward in {scheme.path} returns "
             f"{f'a tensor of shape {shape}' if shape else f'a {type(output).__name__}'} for {residual.place.kind} of "
             f"layer {residual.place.layer}; expected a tensor of the input's shape {tuple(x.shape)}"
         )
 
     try:
-        shape = Shape.of(experiment.model_copy(update={"norm": f"{own.path}:{own.class_name}"}))
+        shape = Shape.of(experiment.model_copy(update={"norm": f"{scheme.path}:{scheme.class_name}"}))
         kinds = ((EncoderLayer, [None]), (DecoderLayer, [x, None, None]))
         for kind, context in kinds[: 1 if shape.encoder_only else 2]:
             stack = Stack(kind, shape)
@@ -47,4 +47,4 @@ def try_own_scheme(experiment: Experiment) -> None:
     except LnReproError:
         raise
     except (Exception, SystemExit) as error:
-        raise failure(error, str(own.path)) from error
+        raise failure(error, str(scheme.path)) from error

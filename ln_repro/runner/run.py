@@ -12,7 +12,6 @@ from ln_repro.corpus.prepare import Prepared, prepare, published
 from ln_repro.corpus.text import stored_lines
 from ln_repro.engine import process
 from ln_repro.engine.checkpoints import Checkpoint, Checkpoints
-from ln_repro.engine.decoder import Decoder
 from ln_repro.engine.inputs import SCHEME_FILE, Inputs
 from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.experiment.settings import Experiment
@@ -135,7 +134,7 @@ class Session:
         follower = self.folder.events
         list(follower.new())  # skip the events of earlier sessions
         trainer = process.start_trainer(inputs, self.folder.log, self.lock.descriptor)
-        decoder = Decoder(inputs, self.folder.path / "decode.log", (self.lock.descriptor,))
+        decoder = process.Decoder(inputs, self.folder.path / "decode.log", (self.lock.descriptor,))
         requested: tuple[str, Weights] | None = None
         try:
             while True:
@@ -229,7 +228,7 @@ class Session:
         unscored = ((split, weights) for split, weights in self._unscored().items() if split != AVERAGE or whole)
         return next(((split, weights) for split, weights in unscored if weights), None)
 
-    def _decode(self, decoder: Decoder, split: str, weights: Weights) -> None:
+    def _decode(self, decoder: process.Decoder, split: str, weights: Weights) -> None:
         folder, files = self.folder.checkpoints, {}
         for epoch, members in weights.items():
             hypotheses = self.folder.hypotheses(split, epoch, tokenised=True)

@@ -70,7 +70,7 @@ def test_a_measure_that_separates_has_an_area_of_one():
     assert separation(evidence_of_collapse(0.9), VANISHING).effect.value == 0.0
     assert [found.cause for found in separations(evidence_of_collapse(1e-4))] == [*CAUSES[:2]]  # others: no probes
     assert not separations(Evidence())
-    assert math.isnan(VANISHING.of(collapsing("rezero_nowarm", 101, 80.0, 0.5, start=0.0))), "0 before training"
+    assert VANISHING.of(collapsing("rezero_nowarm", 101, 80.0, 0.5, start=0.0)) == -1.0, "the stack that has a gradient"
 
 
 def test_the_area_counts_pairs_and_its_interval_draws_seeds_with_all_of_their_runs():

@@ -9,11 +9,11 @@ from fairseq.data import Dictionary
 
 from benchmarks.trainings import Workload
 from ln_repro.engine.checkpoints import Checkpoints
-from ln_repro.engine.decoder import Decoder
 from ln_repro.engine.inputs import Inputs
 from ln_repro.engine.plugin.loss import LabelSmoothedCrossEntropy
-from ln_repro.engine.plugin.optimizers import Adam, Sgd
-from ln_repro.engine.plugin.task import LnTranslation
+from ln_repro.engine.plugin.optimizers import optimizer_of
+from ln_repro.engine.plugin.translation import LnTranslation
+from ln_repro.engine.process import Decoder
 from ln_repro.experiment.optimizer import Optimizer
 from tests.examples import experiment
 
@@ -45,12 +45,12 @@ def criterion(smoothing=0.1, precision="fp32", kind=LabelSmoothedCrossEntropy, t
 
 def adam(parameters, lr=0.1, betas=(0.9, 0.98), **settings):
     """Return our Adam."""
-    return Adam(Optimizer(name="adam", betas=betas, eps=1e-8, **settings), lr, parameters)
+    return optimizer_of(Optimizer(name="adam", betas=betas, eps=1e-8, **settings), lr, parameters)
 
 
 def sgd(parameters, lr=0.1, **settings):
     """Return our SGD."""
-    return Sgd(Optimizer(name="sgd", **settings), lr, parameters)
+    return optimizer_of(Optimizer(name="sgd", **settings), lr, parameters)
 
 
 def encoder_only(kind, words, norm="preln", start=None, seed=1):

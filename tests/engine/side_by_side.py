@@ -42,7 +42,6 @@ from fairseq.trainer import Trainer  # noqa: E402
 from benchmarks.baselines import stock_configuration  # noqa: E402
 from ln_repro.engine.metric_buffer import on_host  # noqa: E402
 from ln_repro.engine.trainer import StrictTrainer  # noqa: E402
-from ln_repro.engine.training import parts  # noqa: E402
 from ln_repro.system.distributed import Rank  # noqa: E402
 from tests.engine.stock_names import stock_names  # noqa: E402
 
@@ -60,7 +59,7 @@ class Side:
             self.trainer = Trainer(cfg, task, task.build_model(cfg.model), task.build_criterion(cfg.criterion))
         else:
             inputs = Inputs(experiment, folder, Path(corpus))
-            self.trainer = StrictTrainer(inputs, Rank(), *parts(inputs))
+            self.trainer = StrictTrainer(inputs, Rank())
         self.trainer.model.train()
         own = dict(self.trainer.model.named_parameters())
         self.parameters = own if stock else stock_names(own)

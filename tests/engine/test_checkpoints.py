@@ -34,13 +34,6 @@ def test_a_damaged_state_is_renamed_or_a_missing_one_reported_and_the_one_before
     assert ("update30.pt" if content is not None else "update30.pt is missing") in said[0]
 
 
-@pytest.mark.parametrize("manifest", ["[{}]", "{}", '["update10.pt"]'])
-def test_a_manifest_that_is_no_list_of_checkpoints_is_named_and_left_out(saved, manifest, capsys):
-    (saved.folder / "manifest.json").write_text(manifest)
-    assert saved.entries() == []
-    assert "manifest.json is ignored: " in capsys.readouterr().err
-
-
 def test_a_crash_while_writing_leaves_the_ones_before(saved):
     def crash(path):
         path.write_bytes(CONTENT[:100])

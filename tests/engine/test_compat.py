@@ -20,12 +20,12 @@ CUDNN = "import torch\nassert not torch.backends.cuda.cudnn_sdp_enabled(), 'atte
 OPTIMIZE = """
 compat.import_with_hashable_dataclasses()
 import torch
-from ln_repro.engine.plugin.optimizers import OPTIMIZERS
+from ln_repro.engine.plugin.optimizers import KINDS, optimizer_of
 from ln_repro.experiment.optimizer import Optimizer
-for name, kind in OPTIMIZERS.items():
+for name in KINDS:
     parameter = torch.nn.Parameter(torch.ones(3))
     moments = {} if name == "sgd" else {"betas": (0.9, 0.98), "eps": 1e-8}
-    optimizer = kind(Optimizer(name=name, **moments), 0.1, [parameter])
+    optimizer = optimizer_of(Optimizer(name=name, **moments), 0.1, [parameter])
     parameter.sum().backward()
     optimizer.step()
     optimizer.zero_grad()

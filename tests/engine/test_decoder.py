@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ln_repro.engine.decoder import Decoder
 from ln_repro.engine.inputs import Inputs
+from ln_repro.engine.process import Decoder
 from ln_repro.errors import LnReproError
 from ln_repro.system import subprocesses
 from tests.examples import experiment
@@ -62,7 +62,7 @@ def test_one_that_has_long_been_idle_is_stopped_and_one_that_was_killed_is_repla
     os.kill(int(first), signal.SIGKILL)
     decoder.worker.wait()
     ((second, *_),) = answers(decoder, "test", {tmp_path / "2": []})
-    monkeypatch.setattr("ln_repro.engine.decoder.KEEP_SECONDS", 0.0)
+    monkeypatch.setattr("ln_repro.engine.process.KEEP_SECONDS", 0.0)
     decoder.stop_if_idle()
     assert decoder.worker is None
     ((third, *_),) = answers(decoder, "test", {tmp_path / "3": []})

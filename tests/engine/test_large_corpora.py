@@ -12,7 +12,7 @@ from fairseq.data.indexed_dataset import MMapIndexedDataset
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from ln_repro.engine.plugin.masked_lm import LnMaskedLm
-from ln_repro.engine.plugin.pairs import Pairs
+from ln_repro.engine.plugin.translation import Pairs
 from tests.engine.made import translation
 from tests.examples import experiment
 

@@ -3,12 +3,11 @@
 import math
 from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
 import pytest
 import torch
 
-from ln_repro.engine.plugin.encoder_only import LnEncoder
 from ln_repro.engine.plugin.masked_lm import LnMaskedLm, MaskedBlocks
+from ln_repro.engine.plugin.model import LnEncoder
 from ln_repro.model.probes.gradients import probe
 from tests.engine.made import Sentences, criterion, dictionary, encoder_only
 from tests.examples import experiment
@@ -87,13 +86,6 @@ def test_a_mini_batch_predicts_only_the_hidden_tokens(words):
     places = [divmod(int(at), 40) for at in batch["net_input"]["positions"]]
     assert [int(samples[row][2][column]) for row, column in places] == batch["target"].tolist()
     assert batch["ntokens"] == len(places) == sum(int(s[2].ne(words.pad()).sum()) for s in samples)
-
-
-def test_blocks_are_batched_by_size_and_not_with_their_neighbours(words):
-    dataset, _ = blocks(words, Sentences([*some_text(50, 16), *some_text(1, 5)]))
-    order = dataset.ordered_indices()
-    assert sorted(order) == list(range(51)) and order[0] == 50
-    assert sum(abs(np.diff(order)) == 1) < 10
 
 
 def test_text_is_cut_into_blocks_of_one_length(tmp_path):

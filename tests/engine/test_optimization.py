@@ -1,4 +1,4 @@
-"""Loss, optimizer and schedule against fairseq's and torch's own."""
+"""Loss, optimizer and schedule against fairseq's and torch's own; a ramp on one stack alone."""
 
 import math
 
@@ -9,11 +9,12 @@ from fairseq.optim.adam import Adam as FairseqAdam
 from torch.nn import functional
 
 from ln_repro.engine.plugin.loss import SmoothedNll
-from ln_repro.engine.plugin.optimizers import RAdam
-from ln_repro.engine.plugin.schedules import RampAndTail
+from ln_repro.engine.plugin.optimizers import RampAndTail, optimizer_of, split
 from ln_repro.experiment.learning_rate import LearningRate
 from ln_repro.experiment.optimizer import Optimizer
+from ln_repro.experiment.settings import Schedule
 from tests.engine.made import adam, sgd
+from tests.engine.test_training import came_to
 
 BETAS = (0.9, 0.98)
 ROUNDING = 1e-5
@@ -87,7 +88,7 @@ def test_sgd_and_rectified_adam_are_torchs():
             lambda params: sgd(params, 1e-2, weight_decay=0.1),
             lambda params: torch.optim.SGD(params, lr=1e-2, weight_decay=0.1),
         ),
-        (lambda params: RAdam(radam, 1e-2, params), lambda params: torch.optim.RAdam(params, **settings)),
+        (lambda params: optimizer_of(radam, 1e-2, params), lambda params: torch.optim.RAdam(params, **settings)),
     ):
         a, b = parameters(), parameters()
         assert (steps(make(a), a, 1.0) - steps(theirs(b), b, 1.0)).abs().max() < 1e-9
@@ -111,11 +112,55 @@ def test_a_step_of_sgd_with_layers_of_one_norm_is_the_one_by_hand(on):
     assert [layer[1].item() for layer in layers] == pytest.approx([1 - 0.6 * factors[0], 1 - 0.1 * factors[1], 1])
 
 
-def test_the_second_moment_starts_at_the_gradients_that_reach_adam():
-    first, second = (torch.nn.Parameter(torch.ones(1)) for _ in range(2))
-    first.grad, second.grad = torch.tensor([3.0]), torch.tensor([4.0])
-    optimizer = adam([first, second], second_moment="gradient")
-    optimizer.layers = [[first], [second]]
-    assert float(optimizer.clip_grad_norm(0.0)) == 5
+@pytest.mark.parametrize(("most", "stepped"), [(0, [1.5, 2.0]), (2.5, [2.25, 3.0])])
+def test_the_norm_is_that_before_clipping(most, stepped):
+    param = torch.nn.Parameter(torch.tensor([3.0, 4.0]))
+    optimizer = sgd([param], 0.5)
+    optimizer.backward((param**2).sum() / 2)
+    assert float(optimizer.clip_grad_norm(most)) == 5.0
     optimizer.step()
-    assert [float(state["exp_avg_sq"]) for state in optimizer.optimizer.state.values()] == pytest.approx([12.5, 12.5])
+    assert param.tolist() == pytest.approx(stepped)
+
+
+SIZE = {"layers": 1, "width": 16, "ffn": 32, "heads": 2, "norm": "preln"}
+RAMP = {"schedule__warmup_updates": 6, "schedule__decay": "inverse_sqrt"}
+PART = {**RAMP, "schedule__part": "encoder"}
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("embeddings", ["ramp", "full"])
+@pytest.mark.parametrize("part", ["encoder", "decoder"])
+def test_the_other_stack_has_the_tail_alone(build_model, part, embeddings, shared):
+    model = build_model(**SIZE, share_embeddings=shared)
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    optimizer = adam(list(model.parameters()), 2e-3)
+    cfg = Schedule(warmup_updates=6, decay="inverse_sqrt", part=part, embeddings=embeddings)
+    split(optimizer, cfg, model.named_parameters())
+    ramp, full = ({names[parameter] for parameter in group["params"]} for group in optimizer.param_groups)
+    other = {"encoder": "decoder", "decoder": "encoder"}[part]
+    assert ramp | full == set(names.values()) and not ramp & full
+    for name in names.values():
+        expected = ramp if name.startswith(f"{part}.stack.") else full if name.startswith(f"{other}.stack.") else None
+        assert name in (expected or {"ramp": ramp, "full": full}[embeddings])
+    schedule = RampAndTail(optimizer)
+    schedule.plan(LearningRate(2e-3, 6, "inverse_sqrt", 4000, None, updates_per_epoch=10, total=30))
+    for done in range(30):
+        t = done + 1
+        reported = schedule.step_update(done)
+        tail = min(1.0, math.sqrt(6 / t))
+        rates = [group["lr"] for group in optimizer.param_groups]
+        assert rates == pytest.approx([2e-3 * min(t / 6, tail), 2e-3 * tail], rel=1e-12)
+        assert reported == rates[0]
+
+
+@pytest.mark.slow
+def test_a_run_stopped_in_the_ramp_of_a_part_resumes_exactly(trained, tmp_path):
+    assert trained(tmp_path / "whole", **PART) == 0
+    assert trained(tmp_path / "halved", "stop", "update", 4, **PART) == 130
+    assert trained(tmp_path / "halved", **PART) == 0
+    events, weights = came_to(tmp_path / "whole")
+    resumed, same = came_to(tmp_path / "halved")
+    assert same == weights
+    assert [e for e in resumed if e["kind"] == "valid"] == [e for e in events if e["kind"] == "valid"]
+    assert trained(tmp_path / "all", **RAMP) == 0
+    assert came_to(tmp_path / "all")[1] != weights

@@ -37,19 +37,6 @@ def test_losses_in_bf16_are_nearer_to_those_in_fp32_than_those_of_another_seed(l
 
 @pytest.mark.gpu
 @pytest.mark.slow
-def test_losses_in_bf16_on_a_gpu_are_near_those_in_fp32(losses):
-    cpu, gpu, low, slower = (
-        losses(model__dropout=0.0, train__max_update=20, **changes)
-        for changes in (
-            {}, {"train__device": "cuda"}, {"train__device": "cuda", "precision": "bf16"},
-            {"train__device": "cuda", "lr": 4e-3},
-        )
-    )  # fmt: skip
-    assert len(cpu) == 20 and distance(gpu, cpu) < distance(low, cpu) < distance(slower, cpu)
-
-
-@pytest.mark.gpu
-@pytest.mark.slow
 def test_hypotheses_are_those_of_the_cpu(letters, tmp_path):
     gpu = workload(letters, train__device="cuda")
     gpu.train(tmp_path / "run")

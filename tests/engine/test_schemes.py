@@ -9,9 +9,9 @@ from torch import nn
 from ln_repro.model import init
 from ln_repro.model.layers import DecoderLayer, EncoderLayer, Shape, Stack
 from ln_repro.model.residual import Place
+from ln_repro.model.schemes.later import Admin, DeepNorm, measure
 from ln_repro.model.schemes.ngpt import FIRST_RATE
 from ln_repro.model.schemes.registry import SCHEMES
-from ln_repro.model.schemes.weighted import Admin, DeepNorm, measure
 from ln_repro.model.sub_layers import Attention, FeedForward
 
 pytestmark = pytest.mark.usefixtures("double")
@@ -346,30 +346,8 @@ def test_admin_starts_from_the_variances_on_a_mini_batch(build_model):
         assert gathered > 1.05
 
 
-def test_other_schemes_start_without_a_forward_pass(build_model):
-    for norm in SCHEMES.keys() - {"admin"}:
-        measure(build_model(norm=norm, **SMALL), lambda: pytest.fail("a mini-batch was passed through the model"))
-
-
-def norm_parameters(norm: str, layers: int, width: int, ffn: int, heads: int, words: int) -> int:
-    """Return the parameters of a translation model that a scheme adds to its linear maps and embeddings."""
-    norms, final = 5 * layers * 2 * width, 2 * 2 * width
-    inner = layers * (2 * 2 * width + 2 * 2 * ffn)  # before the output of self-attention and of the feed-forward
-    return {
-        "preln": norms + final, "lnscale": norms + final, "mixln": norms + final,
-        "rezero": 5 * layers, "tfixup": 0, "admin": norms + norms // 2, "admin_closed": norms + norms // 2,
-        "residual": norms + final, "periln": 2 * norms + 2 * final, "subln": norms + inner + final,
-        "normformer": norms + layers * (3 * (2 * width + heads) + 2 * 2 * ffn) + final,
-        "hybridnorm": layers * (2 * 2 * width + 3 * 3 * 2 * width // heads) + final,
-        "dyt": 5 * layers * (2 * width + 1) + 2 * (2 * width + 1),
-        "derf": 5 * layers * (2 * width + 2) + 2 * (2 * width + 2),
-        "keel": 2 * norms - final, "siamesenorm": 3 * norms + 3 * final,
-        "ngpt": layers * (5 * width + 3 * width + 2 * ffn) + words,
-    }.get(norm, norms)  # fmt: skip
-
-
 @pytest.mark.parametrize("norm", SCHEMES)
-def test_every_parameter_learns_and_the_count_is_the_closed_form(build_model, norm):
+def test_every_parameter_learns(build_model, norm):
     model = build_model(60, norm=norm, share_embeddings=True, **SMALL)
     tokens = torch.randint(4, 60, (3, 6))
     for _ in range(3):  # in ReZero the decoder learns from the second update on, then the encoder
@@ -379,6 +357,3 @@ def test_every_parameter_learns_and_the_count_is_the_closed_form(build_model, no
             for parameter in model.parameters():
                 parameter -= 1e-3 * parameter.grad
     assert [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()] == []
-    linear = 2 * (3 * 4 * 32 * (32 + 1) + 2 * (2 * 32 * 48 + 48 + 32))
-    norms = norm_parameters(norm, 2, 32, 48, 4, words=60)
-    assert sum(p.numel() for p in model.parameters()) == 60 * 32 + linear + norms

@@ -5,10 +5,10 @@ import pytest
 from ln_repro.engine.checkpoints import Checkpoints
 from ln_repro.engine.group import Group
 from ln_repro.engine.inputs import Inputs
-from ln_repro.engine.stacked import trust
+from ln_repro.engine.loop import Loop
+from ln_repro.engine.stacked import driver
 from ln_repro.engine.stacked.driver import Driver
 from ln_repro.engine.stop import StopRequest
-from ln_repro.engine.training import begin
 from ln_repro.model.residual import PreLN
 from ln_repro.model.schemes.registry import SCHEMES
 from ln_repro.records import provenance
@@ -47,7 +47,7 @@ def loops(corpus, tmp_path, monkeypatch):
             saved = Checkpoints(folder / "checkpoints")
             point = saved.resume_point(pytest.fail)
             inputs = Inputs(settings, folder, corpus, resume=saved.folder / point.file if point else None)
-            made.append(begin(inputs, StopRequest(), Group(Rank())))
+            made.append(Loop(inputs, StopRequest(), Group(Rank())))
         return made
 
     return make
@@ -157,9 +157,9 @@ def test_runs_that_diverge_fail_or_stop_leave_the_others_as_they_are_and_a_stopp
 
 def test_a_stack_is_trusted_if_two_runs_of_it_have_the_losses_of_separate_ones(loops):
     inputs = loops({"any": {}}, precision="bf16")[0].inputs
-    separate = trust.losses(inputs, together=False)
+    separate = driver.losses(inputs, together=False)
     assert len(separate) == 2 * 16  # the updates of an epoch
-    assert trust.losses(inputs, together=True) == approximately(separate)
+    assert driver.losses(inputs, together=True) == approximately(separate)
 
 
 def test_runs_whose_scheme_vmap_rejects_go_on_one_by_one(loops, monkeypatch, caplog):

@@ -1,23 +1,23 @@
-"""What happens at the end of an epoch: stops, kills and weights that are lost."""
+"""The training loop: stops, kills and lost weights; the metrics that are read together; each mini-batch's dropout."""
 
-from unittest import mock
+from itertools import pairwise
 
 import psutil
 import pytest
 import torch
 
 from ln_repro.engine.checkpoints import Checkpoints
-from ln_repro.engine.inputs import Inputs
+from ln_repro.engine.group import Group
+from ln_repro.engine.metric_buffer import MetricBuffer, Update
+from ln_repro.engine.plugin.task import per_token
 from ln_repro.engine.process import Worker
-from ln_repro.engine.worker import train_together
-from ln_repro.errors import Interrupted, UserError
+from ln_repro.engine.trainer import STREAMS_APART, seeded
+from ln_repro.errors import Interrupted
 from ln_repro.experiment.divergence import NOT_FINITE
 from ln_repro.records.events import Events
 from ln_repro.records.record import results_of
-from ln_repro.records.run_dir import RunFolder
 from ln_repro.system.directory_lock import acquire
 from ln_repro.system.distributed import Rank
-from tests.examples import experiment
 
 OF_THE_CLOCK = {"time", "seconds", "saving", "tokens_per_s", "updates_per_s", "peak_memory_mb"}
 
@@ -40,16 +40,6 @@ def test_a_worker_on_the_cpu_does_not_see_a_gpu(tmp_path, monkeypatch):
     assert psutil.Process(worker.pid).environ()["CUDA_VISIBLE_DEVICES"] == ""
     worker.kill()
     worker.wait()
-
-
-def test_a_process_of_several_records_the_message_of_its_error_alone(tmp_path, monkeypatch):
-    inputs = Inputs(experiment(train__device="cpu"), tmp_path, tmp_path)
-    group = mock.Mock(rank=Rank(1, 2, 1), share=lambda _: inputs)
-    monkeypatch.setattr("ln_repro.engine.group.Group", lambda rank: group)
-    monkeypatch.setattr("ln_repro.engine.training.train", mock.Mock(side_effect=UserError("train.max_tokens: too few")))
-    with pytest.raises(UserError):
-        train_together(None, mock.Mock())
-    assert RunFolder(tmp_path).failure["error"] == "process 2 of 2 failed: train.max_tokens: too few"
 
 
 def test_an_update_leaves_the_weights_of_ngpt_unit_vectors(trained, tmp_path):
@@ -99,33 +89,6 @@ def test_a_run_whose_events_are_lost_is_not_resumed(trained, tmp_path, lost):
     assert trained(folder) == 0
 
 
-@pytest.mark.parametrize("method", ["_report", "_save_state"])
-def test_nothing_is_written_into_a_folder_that_replaced_that_of_the_run(trained, tmp_path, method):
-    folder = tmp_path / "run"
-    with acquire(folder):
-        assert trained(folder, "replace", method, 1, fails=f"{folder} was deleted or taken over by another") == 1
-    assert not [path for path in folder.rglob("*") if path.name.endswith((".jsonl", ".pt", ".part"))]
-
-
-@pytest.mark.parametrize("method", ["_report", "_save_state"])
-def test_nothing_is_written_after_another_machine_has_taken_over(trained, tmp_path, method):
-    """The command of the trainer may be suspended, and cannot stop it."""
-    folder = tmp_path / "run"
-    with acquire(folder):
-        assert trained(folder, "take", method, 1, fails=f"{folder} was deleted or taken over by another") == 1
-    assert "train" not in [event["kind"] for event in Events(folder / "events.jsonl").read()] or method == "_save_state"
-    assert not list(folder.rglob("*.pt"))
-
-
-def test_a_checkpoint_that_torch_cannot_load_is_named(trained, tmp_path):
-    folder = tmp_path / "run"
-    assert trained(folder, "kill", "valid_step", 1) == -9
-    point = Checkpoints(folder / "checkpoints").resume_point(pytest.fail)
-    Checkpoints(folder / "checkpoints").save("state", point.update, 1, lambda path: path.write_bytes(b"not torch's"))
-    words = f"{point.file} cannot be loaded; delete it, and the run resumes"
-    assert trained(folder, fails=words) == 1
-
-
 @pytest.mark.slow
 def test_a_stop_or_a_kill_in_a_validation_changes_and_costs_nothing(trained, tmp_path):
     assert trained(tmp_path / "whole") == 0
@@ -157,11 +120,65 @@ def test_the_time_of_saving_counts_as_training_and_a_state_is_also_saved_by_time
     assert Checkpoints(tmp_path / "killed" / "checkpoints").resume_point(pytest.fail).update == 11
 
 
-def test_layers_whose_gradients_get_one_norm_step_otherwise_and_the_norm_reported_is_the_true_one(trained, tmp_path):
-    ends = []
-    for name, on in (("as it is", False), ("equal", True)):
-        assert trained(tmp_path / name, optimizer__equal_layer_norms=on, train__max_update=1) == 0
-        ends.append({event["kind"]: event for event in came_to(tmp_path / name)[0]})
-    first, second = ends
-    assert first["train"]["gnorm"] == second["train"]["gnorm"] and first["train"]["loss"] == second["train"]["loss"]
-    assert first["valid"]["loss"] != second["valid"]["loss"]
+@pytest.mark.parametrize("method", ["_report", "_save_state"])
+@pytest.mark.parametrize("disturbance", ["replace", "take"])
+def test_nothing_is_written_into_a_folder_that_was_replaced_or_taken_over(trained, tmp_path, disturbance, method):
+    """The command of the trainer may be suspended, and cannot stop it."""
+    folder = tmp_path / "run"
+    with acquire(folder):
+        assert trained(folder, disturbance, method, 1, fails=f"{folder} was deleted or taken over by another") == 1
+    reported = "train" in [event["kind"] for event in Events(folder / "events.jsonl").read()]
+    assert not reported or (disturbance, method) == ("take", "_save_state")
+    assert not [path for path in folder.rglob("*") if path.name.endswith((".pt", ".part"))]
+
+
+def update(number, loss, gnorm=1.0, tokens=2):
+    """Return an update of so many bits per token."""
+    nats = torch.tensor(loss * tokens, dtype=torch.double) * torch.tensor(2.0).double().log()
+    log = {"loss": nats, "nll_loss": nats, "sample_size": tokens}
+    return Update(number, 0.5, [log], torch.tensor(gnorm))
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize(
+    ("updates", "last", "counted", "words"),
+    [
+        ([update(1, 3), update(2, 2), update(3, NAN, NAN), update(4, 1)], 2, 2, "gradients are Nan/Inf"),
+        ([update(1, 3), update(2, 2), update(3, NAN), update(4, 1, NAN)], 2, 2, "the loss is not finite"),
+        ([update(1, 3), update(2, 2), update(3, 1), update(4, 2)], 4, 4, None),
+    ],
+)
+def test_the_end_of_a_run_does_not_depend_on_when_it_is_read(updates, last, counted, words, at_once):
+    metrics, verdict = MetricBuffer(0, None), None
+    try:
+        for one in updates:
+            metrics.unread.append(one)
+            if not at_once:
+                metrics.flush(Group(Rank()))
+        metrics.flush(Group(Rank()))
+    except FloatingPointError as error:
+        verdict = str(error)
+    assert verdict == words
+    assert metrics.last.number == last and len(metrics.logs) == counted
+    assert metrics.last_loss == pytest.approx(2)
+    assert per_token(metrics.logs)["loss"] == pytest.approx((3, 5 / 2, 2, 2)[counted - 1])
+
+
+def test_every_mini_batch_has_the_same_dropout_on_one_process_as_on_two():
+    batches = [{"id": number} for number in range(6)]
+    alone = seeded(batches, 12, 0, 1)
+    assert alone[0]["seed"] == 12 and len({sample["seed"] for sample in alone}) == 6
+    assert seeded(batches[::2], 12, 0, 2) == alone[::2] and seeded(batches[1::2], 12, 1, 2) == alone[1::2]
+
+
+def test_the_dropout_of_a_mini_batch_is_that_of_no_update_near_it():
+    low = [0, *sorted(number * STREAMS_APART % 2**32 for number in range(1, 1000)), 2**32]
+    assert min(after - before for before, after in pairwise(low)) > 1_000_003  # between neighbouring seeds
+
+
+def test_what_fills_up_a_share_is_left_out_unless_it_is_all():
+    assert [sample["id"] for sample in seeded([{"id": 1}, {}], 12, 1, 2)] == [1]
+    assert seeded([{}, {}], 12, 1, 2) == [{}]

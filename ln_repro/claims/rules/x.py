@@ -12,7 +12,7 @@ from ln_repro.claims.causes import ARMS, VANISHING, layer_gradients, separation,
 from ln_repro.claims.criteria import Claim, Finding, OverRates, Report, Rule, Trains, Within
 from ln_repro.claims.evidence import Evidence, Rate
 from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, LOG, REPRODUCED, all_of, any_of
-from ln_repro.claims.metrics import BLEU, FINAL_NLL, SEEDS, SHARE, Count, Effect, Metric
+from ln_repro.claims.metrics import BLEU, NLL_RATIO, SEEDS, SHARE, Count, Effect, Metric
 from ln_repro.claims.rules.mt import REGISTRY, SECOND, SECOND_AMENDMENT, TRAINED_BLEU, amended
 from ln_repro.claims.words import arm_words
 from ln_repro.records.archive import Run
@@ -82,17 +82,17 @@ class Predicts(OverRates):
         )
 
     def judge(self, evidence: Evidence) -> Finding:
-        found = separation(evidence, VANISHING)
-        if math.isnan(found.effect.value):
+        measured = separation(evidence, VANISHING)
+        effect, total = measured.effect, len(self.arms)
+        if math.isnan(effect.value):
             return Finding(INCONCLUSIVE, needs="runs with probe=collapse")
+        low, high = effect.interval
+        result, needs = REPRODUCED if low > SEPARATES else CONTRADICTED if high < SEPARATES else INCONCLUSIVE, None
+        if measured.arms < total:
+            result, needs = INCONCLUSIVE, f"{total - measured.arms} more arms"
+        text = f"{effect} ({measured.failing} fail, {measured.training} train, {measured.arms} of {total} arms)"
         runs = [run for run in evidence.of_arms(self.arms) if not math.isnan(VANISHING.of(run))]
-        (low, high), total = found.effect.interval, len(self.arms)
-        result = REPRODUCED if low > SEPARATES else CONTRADICTED if high < SEPARATES else INCONCLUSIVE
-        needs = None
-        if found.arms < total:
-            result, needs = INCONCLUSIVE, f"{total - found.arms} more arms"
-        text = f"{found.effect} ({found.failing} fail, {found.training} train, {found.arms} of {total} arms)"
-        return Finding(result, found.effect, text, needs, runs, len({run.seed for run in runs}))
+        return Finding(result, effect, text, needs, runs, len({run.seed for run in runs}))
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class RampedStacks(OverRates):
             return Finding(INCONCLUSIVE, None, text, f"seeds at {self.rate:g}: {lacking}", used, fewest)
         share, *others = (count.share for count in counts.values())
         holds = share >= SHARE and max(others) <= 1 - SHARE + 1e-9
-        effect = Effect(100 * (share - max(others)), unit="{} % of the seeds", digits="+.0f")
+        effect = Effect(100 * (share - max(others)), unit="{} % more seeds train", digits=".0f")
         return Finding(REPRODUCED if holds else CONTRADICTED, effect, text, runs=used, seeds=fewest)
 
 
@@ -146,7 +146,6 @@ UNEVEN = Metric(
     "largest over smallest gradient",
     lambda run: max(unevenness_after(run, part, PROBE_BATCHES) for part in CHECKPOINTS), "x{}", LOG,
 )  # fmt: skip
-NLL_RATIO = FINAL_NLL.over("x{} in NLL")
 
 
 def _rezero(bleu: float | None) -> tuple[Trains | Report, ...]:

@@ -1,1 +1,1 @@
-"""Extensions of fairseq; importing a module registers them."""
+"""The tasks, models, losses and optimizers that fairseq's trainer is given."""

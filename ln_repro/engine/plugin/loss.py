@@ -17,8 +17,8 @@ from ln_repro.model.batch import Batch, Log
 class SmoothedNll(torch.autograd.Function):
     """The negative log-likelihood with label smoothing, as in fairseq; torch spreads epsilon over all V labels.
 
-    Epsilon is spread over the V-1 wrong ones, each with ``each = eps/(V-1)``: the loss is
-    ``(1 - eps - each) * nll + each * sum_v -log p_v``, its gradient ``p_v - (1 - eps - each) [v = target] - each``.
+    Epsilon is spread over the V-1 wrong ones, each with ``share = eps/(V-1)``: the loss is
+    ``(1 - eps - share) * nll + share * sum_v -log p_v``, its gradient ``p_v - (1 - eps - share) [v = target] - share``.
     Autograd would need more passes over (tokens, vocabulary) numbers, which matters on a GPU, but hardly on a CPU.
     """
 
@@ -33,23 +33,24 @@ class SmoothedNll(torch.autograd.Function):
             epsilon: label smoothing.
             pad: target index that is ignored.
         """
-        real, each = target.ne(pad), epsilon / (logits.size(-1) - 1)
+        ignored, share = target.eq(pad), epsilon / (logits.size(-1) - 1)
         log_p = F.log_softmax(logits, dim=-1, dtype=torch.float32)
-        nll = -log_p.gather(1, target[:, None]).squeeze(1).masked_fill(~real, 0.0).sum()
-        everywhere = -log_p.sum(dim=-1).masked_fill(~real, 0.0).sum() if epsilon else nll
-        ctx.save_for_backward(logits, target, real)
-        ctx.wrong, ctx.right = each, 1 - epsilon - each
+        nll = -log_p.gather(1, target[:, None]).squeeze(1).masked_fill(ignored, 0.0).sum()
+        everywhere = -log_p.sum(dim=-1).masked_fill(ignored, 0.0).sum() if epsilon else nll
+        ctx.save_for_backward(logits, target, ignored)
+        ctx.wrong, ctx.right = share, 1 - epsilon - share
         ctx.mark_non_differentiable(nll)
-        return (1 - epsilon - each) * nll + each * everywhere, nll
+        return (1 - epsilon - share) * nll + share * everywhere, nll
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, of_loss: Tensor, of_nll: Tensor) -> tuple[Tensor, None, None, None]:
-        logits, target, real = ctx.saved_tensors
+        logits, target, ignored = ctx.saved_tensors
         gradient = F.softmax(logits, dim=-1, dtype=torch.float32).sub_(ctx.wrong)
         gradient.scatter_add_(1, target[:, None], gradient.new_full((target.numel(), 1), -ctx.right))
-        gradient.mul_((real * of_loss)[:, None])
-        return gradient.to(logits.dtype), None, None, None
+        of_tokens = of_loss.expand(target.shape).masked_fill(ignored, 0.0)[:, None]
+        out = gradient if logits.dtype == gradient.dtype else torch.empty_like(logits)  # rounded in the same pass
+        return torch.mul(gradient, of_tokens, out=out), None, None, None
 
 
 class LabelSmoothedCrossEntropy(FairseqCriterion):

@@ -1,4 +1,4 @@
-"""Optimizers of torch with fairseq's interface."""
+"""torch's optimizers and the schedule of `ln_repro.experiment.learning_rate`, with fairseq's interface."""
 
 import inspect
 import math
@@ -6,10 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import torch
 from fairseq.optim import FairseqOptimizer
+from fairseq.optim.lr_scheduler import FairseqLRScheduler
 from torch import Tensor
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm, parameters_to_vector
 
+from ln_repro.experiment.learning_rate import LearningRate
 from ln_repro.experiment.optimizer import Optimizer
+from ln_repro.experiment.settings import Schedule
 
 
 def gradients(parameters: Iterable[Tensor]) -> list[Tensor]:
@@ -40,11 +43,26 @@ def cap_changes(matrices: list[Tensor], before: list[Tensor], most: float) -> No
     torch._foreach_add_(matrices, torch._foreach_mul(changes, factors.unbind()))
 
 
+KINDS: dict[str, tuple[Callable[..., torch.optim.Optimizer], dict[str, bool]]] = {
+    "adam": (torch.optim.AdamW, {"fused": True}),
+    "sgd": (torch.optim.SGD, {"fused": True}),
+    "radam": (torch.optim.RAdam, {"decoupled_weight_decay": True, "foreach": True}),
+}
+"""torch's class for each optimizer, and its options. SGD has no momentum (paper section 3.2); a step of rectified Adam
+(Liu et al. 2020) uses the first moment alone while rho_t <= 5."""
+
+
 class TorchOptimizer(FairseqOptimizer):
     """An optimizer of torch with fairseq's interface; ``cfg`` are its settings."""
 
     layers: Sequence[Sequence[Tensor]] = ()
     """The parameters of each layer, if their gradients are to be scaled to the same norm."""
+
+    def __init__(self, cfg: Optimizer, lr: float, parameters: Sequence[Tensor]) -> None:
+        super().__init__(cfg)
+        kind, options = KINDS[cfg.name]
+        moments = {} if cfg.betas is None else {"betas": cfg.betas, "eps": cfg.eps}
+        self._optimizer = kind(parameters, lr, weight_decay=cfg.weight_decay, **moments, **options)
 
     def multiply_grads(self, c: Tensor | float) -> None:
         torch._foreach_mul_(gradients(self.params), c)
@@ -69,48 +87,14 @@ class TorchOptimizer(FairseqOptimizer):
                 cap_changes(matrices, before, most)
 
 
-class Sgd(TorchOptimizer):
-    """Vanilla stochastic gradient descent, without momentum (paper section 3.2)."""
-
-    def __init__(self, cfg: Optimizer, lr: float, params: Sequence[Tensor]) -> None:
-        super().__init__(cfg)
-        self._optimizer = torch.optim.SGD(params, lr, weight_decay=cfg.weight_decay, fused=True)
-
-
-class WithMoments(TorchOptimizer):
-    """An optimizer of torch's class ``kind`` with two moments."""
-
-    def __init__(
-        self,
-        kind: Callable[..., torch.optim.Optimizer],
-        cfg: Optimizer,
-        lr: float,
-        params: Sequence[Tensor],
-        **given: bool,
-    ) -> None:
-        super().__init__(cfg)
-        assert cfg.betas and cfg.eps  # their model has checked it
-        self.betas, self.eps = cfg.betas, cfg.eps
-        self._optimizer = kind(params, lr, cfg.betas, cfg.eps, weight_decay=cfg.weight_decay, **given)
-
-
-class RAdam(WithMoments):
-    """Rectified Adam (Liu et al. 2020); while rho_t <= 5, a step uses the first moment alone."""
-
-    def __init__(self, cfg: Optimizer, lr: float, params: Sequence[Tensor]) -> None:
-        super().__init__(torch.optim.RAdam, cfg, lr, params, decoupled_weight_decay=True, foreach=True)
-
-
-class Adam(WithMoments):
+class Adam(TorchOptimizer):
     """torch's fused Adam with fairseq's epsilon, which is added *before* the bias correction.
 
     This equals torch's step with epsilon / sqrt(1 - beta2^t). It matters for gradients that are hardly larger than
     epsilon: the losses of a model of width 512 differ after two updates.
     """
 
-    def __init__(self, cfg: Optimizer, lr: float, params: Sequence[Tensor]) -> None:
-        super().__init__(torch.optim.AdamW, cfg, lr, params, fused=True)
-        self.steps = 0
+    steps = 0
 
     def step(self) -> None:
         """Update the parameters, with epsilon corrected for the step."""
@@ -118,7 +102,7 @@ class Adam(WithMoments):
             self._start_second_moment()
         self.steps += 1
         for group in self.param_groups:
-            group["eps"] = self.eps / math.sqrt(1 - self.betas[1] ** self.steps)
+            group["eps"] = self.cfg.eps / math.sqrt(1 - self.cfg.betas[1] ** self.steps)
         super().step()
 
     def _start_second_moment(self) -> None:
@@ -140,7 +124,9 @@ class Adam(WithMoments):
         self.steps = max((int(state["step"]) for state in self._optimizer.state.values()), default=0)
 
 
-OPTIMIZERS: dict[str, Callable[..., TorchOptimizer]] = {"adam": Adam, "sgd": Sgd, "radam": RAdam}
+def optimizer_of(cfg: Optimizer, lr: float, parameters: Sequence[Tensor]) -> TorchOptimizer:
+    """Return the optimizer that ``cfg`` describes."""
+    return (Adam if cfg.name == "adam" else TorchOptimizer)(cfg, lr, parameters)
 
 
 def preconditioner(optimizer: TorchOptimizer, parameters: Sequence[Tensor], gradients: Sequence[Tensor]) -> Tensor:
@@ -149,20 +135,64 @@ def preconditioner(optimizer: TorchOptimizer, parameters: Sequence[Tensor], grad
     For Adam, with v_t including these gradients, P = (1 - beta1^t) (sqrt(v_t / (1 - beta2^t)) + eps), eps being
     corrected as in `Adam`.
     """
-    if not isinstance(optimizer, WithMoments):
+    if optimizer.cfg.betas is None:
         return torch.ones_like(parameters_to_vector(parameters))
-    (beta1, beta2), state = optimizer.betas, optimizer.optimizer.state
+    (beta1, beta2), state = optimizer.cfg.betas, optimizer.optimizer.state
     t = 1 + max((int(of["step"]) for of in state.values()), default=0)
     diagonal = []
     for parameter, gradient in zip(parameters, gradients, strict=True):
         square = gradient.square()
         initial = square if optimizer.cfg.second_moment == "gradient" else torch.zeros_like(square)
         v = state[parameter]["exp_avg_sq"] if parameter in state else initial
-        diagonal.append((beta2 * v + (1 - beta2) * square).sqrt() + optimizer.eps)
+        diagonal.append((beta2 * v + (1 - beta2) * square).sqrt() + optimizer.cfg.eps)
     return (1 - beta1**t) / (1 - beta2**t) ** 0.5 * parameters_to_vector(diagonal)
 
 
 def threshold(optimizer: TorchOptimizer) -> float:
     """Return the threshold of eta times the sharpness."""
-    beta1 = optimizer.betas[0] if isinstance(optimizer, WithMoments) else 0.0
+    beta1 = optimizer.cfg.betas[0] if optimizer.cfg.betas else 0.0
     return float((2 + 2 * beta1) / (1 - beta1))
+
+
+class RampAndTail(FairseqLRScheduler):
+    """Scheduler that sets the learning rate of the *next* update, so that the rate of update 1 is not 0.
+
+    The rate that it reports is that of the first group of parameters, which follows the ramp.
+    """
+
+    def __init__(self, optimizer: TorchOptimizer) -> None:
+        super().__init__(None, optimizer)
+        self.done = 0
+        self.rate: LearningRate | None = None
+
+    def plan(self, rate: LearningRate) -> None:
+        """Set the rates, which depend on the length of the run, known only once the batches have been built."""
+        self.rate = rate
+        self.step_update(self.done)
+
+    def step_update(self, num_updates: int) -> float:
+        """Set the learning rate of the update after ``num_updates`` updates."""
+        self.done = num_updates
+        if self.rate is not None:
+            groups = self.optimizer.param_groups  # with schedule.part, the second one has no ramp
+            for group, rate in zip(groups, (self.rate, self.rate.without_ramp()), strict=False):
+                group["lr"] = rate.at(num_updates + 1)
+        return self.optimizer.get_lr()
+
+
+def split(optimizer: TorchOptimizer, cfg: Schedule, named: Iterable[tuple[str, Tensor]]) -> None:
+    """Give the parameters that do not follow the ramp of ``cfg.part`` a group of their own, the second.
+
+    ``named`` are the model's parameters with their names, of which those of a stack begin with its name.
+    """
+    if cfg.part == "all":
+        return
+    full = set()
+    for name, parameter in named:
+        stack, inside = name.partition(".")[0], ".stack." in name
+        if (stack != cfg.part) if inside else cfg.embeddings == "full":
+            full.add(parameter)
+    (group,) = optimizer.param_groups
+    parameters = group["params"]
+    group["params"] = [parameter for parameter in parameters if parameter not in full]
+    optimizer.param_groups.append({**group, "params": [parameter for parameter in parameters if parameter in full]})

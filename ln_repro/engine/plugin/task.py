@@ -1,17 +1,16 @@
-"""The base classes of all tasks and of encoder-only tasks, and the translation task."""
+"""The base classes of all tasks, and of those of encoder-only models."""
 
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
-from fairseq.data import Dictionary, FairseqDataset, LanguagePairDataset, data_utils
+from fairseq.data import Dictionary, FairseqDataset, data_utils
 from fairseq.data.indexed_dataset import MMapIndexedDataset
 from fairseq.data.iterators import EpochBatchIterator
 from fairseq.tasks import FairseqTask
 from numpy.typing import NDArray
 
-from ln_repro.engine.plugin.pairs import Pairs
 from ln_repro.errors import UserError
 from ln_repro.experiment.settings import Experiment
 from ln_repro.model.batch import Log
@@ -91,22 +90,3 @@ class Blocks(FairseqDataset):
 
     def num_tokens_vec(self, indices: NDArray[np.int64]) -> NDArray[np.int32]:
         return self.sizes[indices]
-
-
-class LnTranslation(LnTask):
-    """Translation, with fairseq's mini-batches and decoding."""
-
-    source_dictionary = target_dictionary = None  # in place of fairseq's properties
-
-    def __init__(self, experiment: Experiment, corpus: Path) -> None:
-        super().__init__(experiment, corpus)
-        self.source_dictionary, self.target_dictionary = map(self.load_words, self.languages)
-
-    def load_dataset(self, split: str, **_: object) -> None:
-        """Load the sentence pairs of a split; those of the test set are not shuffled before they are sorted."""
-        source, target = self.sides(split)
-        pairs = LanguagePairDataset(
-            source, source.sizes, self.source_dictionary, target, target.sizes, self.target_dictionary,
-            shuffle=split != "test",
-        )  # fmt: skip
-        self.datasets[split] = Pairs(pairs)

@@ -126,20 +126,10 @@ def layer_norm(
 
 @outside_vmap
 def attention(q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
-    """Attend with the heads of all sentences as those of one per row, so that nothing is copied but the mask.
-
-    Queries, keys and values are (rows, batch, heads, time, width/heads), and the mask (rows, batch, 1, 1 or time,
-    source time).
-    """
-    (rows, batch, heads), mask = q.shape[:3], attn_mask
-    if mask is not None:
-        time, source = mask.shape[-2:]
-        padded = mask.new_empty(rows, batch * heads, time, source + -source % 8)  # see `Encoder`
-        padded[..., :source].view(rows, batch, heads, time, source).copy_(mask)
-        mask = padded[..., :source]
+    """Attend with queries, keys and values (rows, batch, heads, time, width/heads); `Attention` describes the mask."""
+    shape, mask = q.shape, None if attn_mask is None else attn_mask.flatten(1, 2)
     q, k, v = (x.flatten(1, 2) for x in (q, k, v))
-    y = scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=is_causal)
-    return y.view(rows, batch, heads, *y.shape[2:])
+    return scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=is_causal).view(shape)
 
 
 @outside_vmap

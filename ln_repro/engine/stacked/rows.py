@@ -22,11 +22,7 @@ from ln_repro.records.run_dir import RunFolder
 def follow(descriptor: int, lock: int, arguments: Sequence[str], stop: StopRequest) -> int:
     """Let the stack's process train the run with these arguments of a worker, and return the exit status.
 
-    Args:
-        descriptor: that of the socket.
-        lock: that of the file that stays locked while the run is trained.
-        arguments: as in `ln_repro.engine.inputs`.
-        stop: passed on to the stack's process.
+    ``descriptor`` is that of the socket, and ``lock`` that of the file that stays locked while the run is trained.
     """
     stop.catch_signals()
     passed_on = False

@@ -8,42 +8,29 @@ from types import ModuleType
 
 from ln_repro.errors import UserError
 from ln_repro.model.residual import PostLN, PreLN, Residual
-from ln_repro.model.schemes.inner import HybridNorm, NormFormer, SubLN
-from ln_repro.model.schemes.ngpt import NGPT
-from ln_repro.model.schemes.placed import (
-    B2T,
-    Derf,
-    DyT,
-    Keel,
-    LayerNormScaling,
-    MixLN,
-    PeriLN,
-    ResiDual,
-    SiameseNorm,
-)
-from ln_repro.model.schemes.weighted import Admin, AdminClosed, DeepNorm, ReZero, TFixup
+from ln_repro.model.schemes import later, ngpt
 
 SCHEMES: dict[str, type[Residual]] = {
     "postln": PostLN,
     "preln": PreLN,
-    "deepnorm": DeepNorm,
-    "rezero": ReZero,
-    "admin": Admin,
-    "admin_closed": AdminClosed,
-    "residual": ResiDual,
-    "b2t": B2T,
-    "tfixup": TFixup,
-    "periln": PeriLN,
-    "lnscale": LayerNormScaling,
-    "mixln": MixLN,
-    "normformer": NormFormer,
-    "subln": SubLN,
-    "hybridnorm": HybridNorm,
-    "dyt": DyT,
-    "ngpt": NGPT,
-    "keel": Keel,
-    "siamesenorm": SiameseNorm,
-    "derf": Derf,
+    "deepnorm": later.DeepNorm,
+    "rezero": later.ReZero,
+    "admin": later.Admin,
+    "admin_closed": later.AdminClosed,
+    "residual": later.ResiDual,
+    "b2t": later.B2T,
+    "tfixup": later.TFixup,
+    "periln": later.PeriLN,
+    "lnscale": later.LayerNormScaling,
+    "mixln": later.MixLN,
+    "normformer": later.NormFormer,
+    "subln": later.SubLN,
+    "hybridnorm": later.HybridNorm,
+    "dyt": later.DyT,
+    "ngpt": ngpt.NGPT,
+    "keel": later.Keel,
+    "siamesenorm": later.SiameseNorm,
+    "derf": later.Derf,
 }
 
 

@@ -25,14 +25,13 @@ compat.apply()
 from fairseq import utils  # noqa: E402
 
 from ln_repro.engine import decode as decoding  # noqa: E402
-from ln_repro.engine import trainer, training  # noqa: E402
+from ln_repro.engine import loop, trainer  # noqa: E402
 from ln_repro.engine.group import Group  # noqa: E402
 from ln_repro.engine.inputs import read  # noqa: E402
 from ln_repro.engine.plugin import model, optimizers  # noqa: E402
 from ln_repro.engine.stacked import operations  # noqa: E402
-from ln_repro.engine.stacked.driver import Driver  # noqa: E402
+from ln_repro.engine.stacked.driver import Driver, trusted  # noqa: E402
 from ln_repro.engine.stacked.joint import Joint  # noqa: E402
-from ln_repro.engine.stacked.trust import trusted  # noqa: E402
 from ln_repro.engine.stop import StopRequest  # noqa: E402
 from ln_repro.model import layers, sub_layers  # noqa: E402
 from ln_repro.records.events import Events  # noqa: E402
@@ -59,7 +58,7 @@ PLANTS = {
 }  # fmt: skip
 
 
-class CountingLoop(training.Loop):
+class CountingLoop(loop.Loop):
     """The training loop, with what each update waits for, and the number of its operations."""
 
     found: dict
@@ -77,8 +76,8 @@ def train(inputs):
     CountingLoop.found = {"waits": {}, "operations": {}}
     if inputs.resume:  # a run is resumed with its events
         shutil.copy(inputs.resume.parents[1] / "events.jsonl", inputs.folder)
-    with mock.patch.object(training, "Loop", CountingLoop):
-        training.train(inputs, StopRequest(), Group(Rank()))
+    with mock.patch.object(loop, "Loop", CountingLoop):
+        loop.train(inputs, StopRequest(), Group(Rank()))
     events = Events(inputs.folder / "events.jsonl").read()
     return {"losses": losses(inputs), "device": events[0]["device"], **CountingLoop.found}
 
@@ -101,17 +100,17 @@ class CountingDriver(Driver):
         device.operations.clear()
         return super()._gradients(rows)
 
-    def _go_on(self, loop, gradients=None):
-        super()._go_on(loop, gradients)
-        if not loop.update:  # only beginning
+    def _go_on(self, run, gradients=None):
+        super()._go_on(run, gradients)
+        if not run.update:  # only beginning
             return
-        self.waits[loop.update], self.operations[loop.update] = dict(device.waits), device.operations.total()
+        self.waits[run.update], self.operations[run.update] = dict(device.waits), device.operations.total()
 
 
 def train_stack(rows):
     """Train runs as one; return the losses of each, and what each update waited for."""
     errors = []
-    loops = [training.begin(inputs, StopRequest(), Group(Rank()), len(rows)) for inputs in rows]
+    loops = [loop.Loop(inputs, StopRequest(), Group(Rank()), len(rows)) for inputs in rows]
     driver = CountingDriver(loops, lambda loop, error: errors.append(repr(error)))
     with mock.patch.object(operations, "scaled_dot_product_attention", device.attend):
         driver.run()

@@ -1,13 +1,11 @@
-"""The training loop: fairseq's data and tasks with our trainer, events, checkpoints and handling of stops."""
+"""The training loop of a run: updates, events, probes, checkpoints, validations and stops, in a safe order."""
 
 import logging
 import math
 import time
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import torch
 from fairseq import checkpoint_utils, utils
 from fairseq.data import iterators
@@ -16,75 +14,47 @@ from ln_repro.engine.checkpoints import Checkpoints
 from ln_repro.engine.group import Group
 from ln_repro.engine.inputs import Inputs
 from ln_repro.engine.metric_buffer import MetricBuffer, on_host
-from ln_repro.engine.plugin.classification import Classified, LnClassification
-from ln_repro.engine.plugin.encoder_only import LnClassifier, LnEncoder
-from ln_repro.engine.plugin.loss import LabelSmoothedCrossEntropy
-from ln_repro.engine.plugin.masked_lm import LnMaskedLm
-from ln_repro.engine.plugin.model import LnTransformer
-from ln_repro.engine.plugin.task import LnTask, LnTranslation, per_token
+from ln_repro.engine.plugin.task import per_token
 from ln_repro.engine.probing import Probing, chosen_batches
 from ln_repro.engine.stop import StopRequest
 from ln_repro.engine.trainer import Gradients, StrictTrainer
 from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.experiment.divergence import NOT_FINITE, Diverged, stuck
 from ln_repro.model.batch import Batch
-from ln_repro.model.schemes.weighted import measure
+from ln_repro.model.schemes.later import measure
 from ln_repro.records import provenance
 from ln_repro.records.run_dir import RunFolder
 from ln_repro.system.directory_lock import lost, newest
 from ln_repro.system.files import sync
 
 KEPT_STATES = 2
-PARTS: dict[str, tuple[Any, Any, Any]] = {
-    "translation": (LnTranslation, LnTransformer, LabelSmoothedCrossEntropy),
-    "masked_lm": (LnMaskedLm, LnEncoder, LabelSmoothedCrossEntropy),
-    "classification": (LnClassification, LnClassifier, Classified),
-}
-"""The classes of the task, the model and the loss, by the name of the task."""
 logger = logging.getLogger(__name__)
-
-
-def parts(inputs: Inputs) -> tuple[LnTask, Any, Any]:
-    """Return the task, the model and the loss of a run."""
-    task_class, model_class, loss_class = PARTS[inputs.experiment.task]
-    task = task_class(inputs.experiment, inputs.corpus)
-    return task, model_class.build_model(inputs.experiment, task), loss_class(inputs.experiment, task)
 
 
 def train(inputs: Inputs, stop: StopRequest, group: Group) -> int:
     """Train to the last epoch or update, a divergence, or a stop; return the exit status."""
     if not group.rank.leads:
         logging.getLogger().setLevel(logging.WARNING)
-    loop = begin(inputs, stop, group)
+    loop = Loop(inputs, stop, group)
     for _ in loop.run():
         pass  # the loop computes the gradients of each update itself
     return loop.status
 
 
-def begin(inputs: Inputs, stop: StopRequest, group: Group, stacked: int = 1) -> "Loop":
-    """Return the loop of a run, at its first update or where it is resumed."""
-    np.random.seed(inputs.experiment.torch_seed)
-    utils.set_torch_seed(inputs.experiment.torch_seed)
-    return Loop(inputs, stop, group, stacked)
-
-
 class Loop:
-    """A training run in this process, which trains ``stacked`` runs at the same time."""
+    """A training run in this process, at its first update or where it resumes; ``stacked`` runs are trained at once."""
 
     def __init__(self, inputs: Inputs, stop: StopRequest, group: Group, stacked: int = 1) -> None:
-        self.inputs = inputs
-        self.experiment = inputs.experiment
+        self.inputs, self.experiment, self.stop, self.group = inputs, inputs.experiment, stop, group
         self.batches_per_update = self.experiment.train.batches_per_update // group.rank.size
-        self.stop = stop
-        self.group = group
         self.stopped = False
         run = RunFolder(inputs.folder)
         self.checkpoints, self.events = Checkpoints(run.checkpoints), run.events
         self.session = newest(inputs.folder)
-        self.task, model, criterion = parts(inputs)
+        self.trainer = StrictTrainer(inputs, group.rank)
+        model = self.trainer.get_model()
         logger.info(model)
-        self.task.load_dataset("valid")
-        self.trainer = StrictTrainer(inputs, group.rank, self.task, model, criterion)
+        self.trainer.task.load_dataset("valid")
         saved, self.batches = checkpoint_utils.load_checkpoint(self.trainer.cfg.checkpoint, self.trainer)
         if not group.same([self.update]):
             raise UserError(f"{inputs.resume}: not every process sees this file; use a shared disk")
@@ -115,8 +85,8 @@ class Loop:
         self.probing = Probing(self.trainer, self.batches)
         if self.update == 0:
             if not self.experiment.start:  # a pre-trained model keeps its values
-                given = self.batches, 1, self.experiment.torch_seed, self.trainer.cuda
-                measure(model, lambda: model(**chosen_batches(*given)[0]["net_input"]))
+                seed, cuda = self.experiment.torch_seed, self.trainer.cuda
+                measure(model, lambda: model(**chosen_batches(self.batches, 1, seed, cuda)[0]["net_input"]))
             if self.probing.due(0):
                 self._probe()
         self._open_window()
@@ -148,7 +118,7 @@ class Loop:
             if self.owed:
                 self._end_epoch()
             self._check_divergence()  # an earlier session may have been killed right after a validation
-            while not self.finished and not self.stopped:
+            while not (self.finished or self.stopped):
                 for samples in self._epoch():
                     computed = yield samples
                     self._update(samples, computed)
@@ -188,13 +158,15 @@ class Loop:
         train = self.experiment.train
         self.probing.begin_update(self.update + 1)  # keeps the parameters, which the update changes
         self.metrics.unread.append(self.trainer.update(samples, computed))
-        at_end = not self.updates_left.has_next() or self.finished
+
         # The processes agree on what is due, because the steps below communicate; a stop makes a save due.
+        at_end = not self.updates_left.has_next() or self.finished
         due = self.group.any(bool(self.stop) or time.monotonic() - self.saved > 60 * train.save_minutes)
         stop = due and self.group.any(bool(self.stop))
         save = due or self.update % (train.save_every or math.inf) == 0
         report = save or at_end or self.update % train.log_every == 0
         probe = self.probing.due(self.update)
+
         if report or probe:  # before anything is written: a divergence ends the run here
             self.metrics.flush(self.group)
         if report and self.update > self.opened_at:
@@ -222,7 +194,8 @@ class Loop:
         """Raise `Diverged` if the run has diverged by the rule, given its validations so far."""
         reason, ramp = None, self.experiment.schedule.warmup_updates
         if self.experiment.stop_on_divergence and self.group.rank.leads:  # only this process has the events
-            validations = [(each["update"], each["nll_loss"]) for each in self.events.read() if each["kind"] == "valid"]
+            events = [event for event in self.events.read() if event["kind"] == "valid"]
+            validations = [(event["update"], event["nll_loss"]) for event in events]
             reason = stuck(validations, self.inputs.unigram_bits, ramp, self.experiment.divergence.updates)
         if reason := self.group.share(reason):
             raise Diverged("stuck", reason)
@@ -236,7 +209,7 @@ class Loop:
                 return False
             logs.append(self.trainer.valid_step(sample))
         model.train()
-        values = self.task.metrics(on_host(self.trainer.over_processes(logs)))
+        values = self.trainer.task.metrics(on_host(self.trainer.over_processes(logs)))
         self._write("valid", **values, ppl=2 ** min(values["nll_loss"], 1000.0))
         if not math.isfinite(values["loss"]):
             raise FloatingPointError("the validation loss is not finite")
@@ -249,11 +222,17 @@ class Loop:
         seconds, updates = now - self.opened, self.update - self.opened_at
         tokens = sum(int(log["sample_size"]) for log in self.metrics.logs)
         self.tokens += tokens
-        speed = {"tokens_per_s": round(tokens / seconds, 1), "updates_per_s": round(updates / seconds, 3)}
         self._write(
-            "train", **per_token(self.metrics.logs), lr=self.metrics.last.lr, gnorm=self.metrics.last.gnorm,
-            tokens=tokens, seconds=round(seconds, 3), saving=round(self.saving, 3), **speed,
-        )  # fmt: skip
+            "train",
+            **per_token(self.metrics.logs),
+            lr=self.metrics.last.lr,
+            gnorm=self.metrics.last.gnorm,
+            tokens=tokens,
+            seconds=round(seconds, 3),
+            saving=round(self.saving, 3),
+            tokens_per_s=round(tokens / seconds, 1),
+            updates_per_s=round(updates / seconds, 3),
+        )
         self._open_window()
 
     def _open_window(self) -> None:
@@ -261,12 +240,17 @@ class Loop:
         self.opened, self.opened_at, self.saving = time.monotonic(), self.update, 0.0
 
     def _save_state(self, ended: bool) -> None:
-        """Save everything that an exact resume needs, after the events."""
+        """Save everything that an exact resume needs: fairseq's state (parameters, optimizer, schedule) and ``extra``.
+
+        ``ended`` is the epoch if its last update is done, ``last_loss`` is in bits, ``tokens`` are those of the whole
+        run, and the iterator's position counts the mini-batches of each of ``processes`` processes.
+        """
         extra = {
             "train_iterator": self.batches.state_dict(),
             "ended": self.epoch if ended else None,
             "last_loss": self.metrics.last_loss,
             "tokens": self.tokens,
+            "processes": self.group.rank.size,
         }
         self._save("state", lambda path: self.trainer.save_checkpoint(str(path), extra), KEPT_STATES)
         self.saved = time.monotonic()
