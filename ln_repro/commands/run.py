@@ -15,7 +15,6 @@ from ln_repro.experiment.compose import (
     expand,
     experiments,
     hydra_app,
-    launch,
     search_also,
     with_own_norm,
 )
@@ -89,6 +88,8 @@ def run_command(arguments: list[str]) -> int:
     if options.help or options.list:
         print(HELP if options.help else _experiments())
         return 0
+    if any(override.startswith("hydra/launcher=") for override in overrides):
+        raise UserError("hydra/launcher: is not supported; use `ln-repro sweep grid=NAME launcher=slurm` for Slurm")
     shown = options.cfg or options.info
     if this_rank().size > 1 and (shown or options.multirun):
         raise UserError("torchrun: starts a single run; leave out --multirun, --cfg and --info")
@@ -105,12 +106,10 @@ def run_command(arguments: list[str]) -> int:
                     app.show_cfg(PRIMARY, job, options.cfg, package=None, resolve=options.cfg != "hydra")
                 else:
                     app.show_info(options.info, PRIMARY, job)
-    elif not options.multirun:
-        if any(override.startswith("hydra/launcher=") for override in overrides):
-            raise UserError("hydra/launcher: needs -m (--multirun), even for a single run")
-        _run_one(built[0])
-    elif not launch(overrides, lambda settings: _run_one(build(settings))):
+    elif options.multirun:
         return max(map(_run_one_of_several, built))
+    else:
+        _run_one(built[0])
     return 0
 
 

@@ -24,9 +24,8 @@ from ln_repro.records.run_dir import RunFolder, find_run, runs_under
 from ln_repro.records.status import OPEN, RunStatus, status_of, summary, table, with_queue
 from ln_repro.sweep.cluster import cancel, ended_early, queue_of, submitted_files
 from ln_repro.sweep.grid import parse_request
-from ln_repro.sweep.plan import plan_runs
+from ln_repro.sweep.plan import Composed, compose_runs, plan_runs
 from ln_repro.sweep.queued import reason
-from ln_repro.sweep.runs import Composed, compose_runs
 from ln_repro.system.files import read_json, warn
 from ln_repro.system.paths import runs_folder
 from ln_repro.system.progress import plural

@@ -24,10 +24,9 @@ from ln_repro.sweep.cluster import queue_of, queued, submit_unfinished, watch
 from ln_repro.sweep.devices import cpu_device, gpu_devices
 from ln_repro.sweep.grid import SweepRequest, parse_request
 from ln_repro.sweep.local import Pool
-from ln_repro.sweep.plan import PlannedRun, hours, plan_runs, table
+from ln_repro.sweep.plan import Composed, PlannedRun, compose_runs, hours, plan_runs, table
 from ln_repro.sweep.progress import Progress
 from ln_repro.sweep.queued import Cancellations
-from ln_repro.sweep.runs import Composed, compose_runs
 from ln_repro.system import gpu, subprocesses
 from ln_repro.system.distributed import this_rank
 from ln_repro.system.files import explained

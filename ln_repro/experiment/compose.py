@@ -3,7 +3,7 @@
 import difflib
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import product
@@ -103,7 +103,7 @@ def grid(name: str) -> Json:
 
 def launcher(name: str, options: Sequence[str]) -> Json:
     """Return the options for Slurm: our defaults, overridden by the YAML file ``name`` and by ``KEY=VALUE`` options."""
-    files = [CONF / "hydra" / "launcher" / "slurm.yaml", *([] if name == "slurm" else [expanded(name)])]
+    files = [CONF / "slurm.yaml", *([] if name == "slurm" else [expanded(name)])]
     try:
         for file in files:
             OmegaConf.load(file)  # refuses a key that is given twice
@@ -111,7 +111,7 @@ def launcher(name: str, options: Sequence[str]) -> Json:
         for option in options:
             key, _, text = option.partition("=")
             OmegaConf.update(content, key, given(key, text))
-        return {key: typed(key, value) for key, value in _plain(content).items() if key != "defaults"}
+        return {key: typed(key, value) for key, value in _plain(content).items()}
     except FileNotFoundError:
         raise UserError(f"launcher: there is no file {name}") from None
     except _complaints() as error:
@@ -198,31 +198,6 @@ def expand(overrides: Sequence[str]) -> list[list[str]]:
     if empty := [override for override, choices in zip(overrides, values, strict=True) if not choices]:
         raise UserError(f"no experiment matches {' '.join(empty)}")
     return [list(choice) for choice in product(*values)]
-
-
-def launch(overrides: Sequence[str], job: Callable[[Json], None]) -> bool:
-    """Start a multirun with the launcher that the overrides choose; return False if that is Hydra's basic one.
-
-    ``job`` runs the given settings, possibly in another process or on another machine; its exceptions are raised here.
-    """
-    from hydra.types import RunMode
-
-    failure: Exception | None = None
-    with hydra_app() as app:
-        multirun = [*overrides, "hydra.mode=MULTIRUN"]
-        config = app.compose_config(PRIMARY, multirun, RunMode.MULTIRUN).hydra
-        if config.runtime.choices["hydra/launcher"] == "basic":
-            return False
-        if config.sweep.dir.startswith("~"):  # Hydra would make a folder of that name
-            folder = str(expanded(config.sweep.dir)).replace("'", "\\'")
-            multirun.append(f"hydra.sweep.dir='{folder}'")
-        try:
-            app.multirun(PRIMARY, lambda cfg: job(_plain(cfg)), multirun)
-        except Exception as error:  # a job's own: not a mistake in the overrides, which have been composed above
-            failure = error
-    if failure:
-        raise failure
-    return True
 
 
 def _complaints() -> tuple[type[Exception], ...]:

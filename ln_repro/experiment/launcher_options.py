@@ -54,6 +54,6 @@ def typed(key: str, value: Any) -> Any:
             return NUMBERS[key](value if isinstance(value, str) else "")
         except ValueError:
             raise UserError(
-                f"launcher.{key}: expected a number, got {value!r}; for the options, see conf/hydra/launcher/slurm.yaml"
+                f"launcher.{key}: expected a number, got {value!r}; for the options, see conf/slurm.yaml"
             ) from None
     return value

@@ -22,36 +22,6 @@ Arm = Json
 ASSETS = Path(__file__).parent / "assets"
 POINTS = 15
 """Maximum number of points of a training curve."""
-FIGURES = {
-    "rates": (
-        "How large a rate can it take?",
-        "Final validation NLL above that of the best run, by peak learning rate: a point per seed, a line through the "
-        "geometric means. LR50 is the rate at which half of the seeds train; below, its 2x2 of placement and warm-up, "
-        "with the factors between the cells.",
-    ),
-    "collapse": (
-        "Tokens collapse",
-        "Toy, every probed run at the best rate of its arm or above; thick lines are medians. The mean cosine between "
-        "the tokens in a stack's output, on fixed validation batches, and the gradient norm of W2 in the stack's first "
-        "layer over that before training. In runs that fail, the tokens of one stack or both stay alike.",
-    ),
-    "convergence": (
-        "The paper's figure 4(b), and ours",
-        "Test BLEU after each epoch: means with 95 % intervals. Circles: Pre-LN without warm-up has reached the final "
-        "BLEU of Post-LN with it; where there are none, it never does.",
-    ),
-    "initialisation": (
-        "Gradients at initialisation",
-        "Norm of the gradient of the feed-forward layers' matrices in a decoder of the paper's size: means and 95 % "
-        "intervals. Post-LN's grow from layer to layer as in the paper, but not without cross-attention.",
-    ),
-    "ramp": ("How much ramp?", "Toy: seeds that train, by peak learning rate and number of updates of warm-up."),
-    "bert": (
-        "BERT pre-training",
-        "Final validation NLL above that of the best run, by peak learning rate, and LR50 as above.",
-    ),
-}  # fmt: skip
-"""Title and caption of each figure, in the order of the page."""
 
 
 def page(runs: Sequence[Run], tables: Mapping[str, Table], figures: Mapping[str, bytes]) -> str:
@@ -60,7 +30,7 @@ def page(runs: Sequence[Run], tables: Mapping[str, Table], figures: Mapping[str,
     Args:
         runs: whose curves are shown.
         tables: by heading, the first that of all claims.
-        figures: the content of PNG files, by the names in `FIGURES`.
+        figures: the content of PNG files by name; those that the template has words for are shown.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -72,8 +42,7 @@ def page(runs: Sequence[Run], tables: Mapping[str, Table], figures: Mapping[str,
     environment.filters["named"] = named
     data = json.dumps(chart_data(runs, arms), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return environment.get_template("page.html").render(
-        figures=[(name, *words, b64encode(figures[name]).decode()) for name, words in FIGURES.items()
-                 if name in figures],
+        images={name: b64encode(content).decode() for name, content in figures.items()},
         tables=tables,
         arms=arms,
         filters=_filters(arms),

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from ln_repro.experiment.settings import Training
 from ln_repro.records.events import Event
-from ln_repro.system.terminal import Screen
+from ln_repro.system.progress import Screen
 
 PLAIN_SECONDS = 5.0
 

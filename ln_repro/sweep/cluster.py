@@ -168,7 +168,7 @@ def terminate(holder: Holder) -> bool:
     """Send SIGTERM to a run on this machine, so that it saves its state; return whether its process was found."""
     try:
         process = psutil.Process(holder.pid)
-        if holder.created is None or abs(process.create_time() - holder.created) > CLOCK_SECONDS:
+        if abs(process.create_time() - holder.created) > CLOCK_SECONDS:
             return False  # the id now belongs to another process
         process.terminate()
     except psutil.Error:

@@ -1,5 +1,6 @@
 """Grids of runs: the product of arms, seeds and learning rates or depths on one corpus, with further settings."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -138,12 +139,11 @@ def seed_numbers(text: str) -> tuple[int, ...]:
     expected = f"expected a number of seeds (5), a range (101-105) or a list (1,3,101-105), up to {MOST_SEEDS}"
     seeds: list[int] = []
     for word in text.split(",") if "," in text or "-" in text else [f"1-{text}"]:
-        first, dash, last = word.partition("-")
-        if not first.isdecimal() or not (last or first).isdecimal() or bool(dash) != bool(last):
+        parts = re.fullmatch(r"(\d+)(?:-(\d+))?", word)
+        first, last = (int(parts[1]), int(parts[2] or parts[1])) if parts else (0, 0)
+        if not 1 <= first <= last <= MOST_SEEDS:
             raise UserError(f"seeds: {expected}, got {text!r}")
-        if not 1 <= int(first) <= int(last or first) <= MOST_SEEDS:
-            raise UserError(f"seeds: {expected}, got {text!r}")
-        seeds += range(int(first), int(last or first) + 1)
+        seeds += range(first, last + 1)
     return tuple(dict.fromkeys(seeds))
 
 

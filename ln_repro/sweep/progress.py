@@ -11,7 +11,7 @@ from ln_repro.errors import Interrupted
 from ln_repro.records.status import aligned, status_of, summary
 from ln_repro.sweep.plan import PlannedRun
 from ln_repro.sweep.queued import reason
-from ln_repro.system.terminal import Screen
+from ln_repro.system.progress import Screen
 
 REFRESH_SECONDS = 2.0
 COLUMNS = ("state", "update", "loss", "bleu")

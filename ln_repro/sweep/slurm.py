@@ -94,7 +94,7 @@ def require(options: Json, dry_run: bool = False) -> None:
         submitit.AutoExecutor("unused", cluster="debug").update_parameters(**_parameters(options))
     except (AssertionError, NameError) as error:
         what, _, _ = " ".join(str(error).split()).partition(". Valid arguments")
-        raise UserError(f"launcher: {what}; for the options, see conf/hydra/launcher/slurm.yaml") from None
+        raise UserError(f"launcher: {what}; for the options, see conf/slurm.yaml") from None
     if not dry_run and not shutil.which("sbatch"):
         raise UserError("launcher: sbatch not found; use a login node of the cluster, or leave out launcher=")
 
@@ -122,7 +122,7 @@ def _is_set(value: object) -> bool:
 def submit(jobs: Sequence[StackJob], tag: str, options: Json, folder: Path) -> None:
     """Submit jobs as one array, in their order, of which ``array_parallelism`` run at a time.
 
-    ``tag`` identifies the array in Slurm's queue, ``options`` are those of `conf/hydra/launcher/slurm.yaml`, and
+    ``tag`` identifies the array in Slurm's queue, ``options`` are those of `conf/slurm.yaml`, and
     ``folder`` is for the job scripts and submitit's logs, whose names are written beside the files of the jobs.
     """
     import submitit

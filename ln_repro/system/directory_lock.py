@@ -49,8 +49,8 @@ class Holder:
     pid: int
     job: str | None  # its Slurm job
     since: str  # when it acquired the lock, in ISO format
+    created: float  # when it started, in seconds since the epoch
     released: bool = False
-    created: float | None = None  # when it started, in seconds since the epoch; None in lock files of older versions
 
     @property
     def is_local(self) -> bool:
@@ -62,7 +62,7 @@ class Holder:
         return f"process {self.pid}{where}" + (f" (job {self.job})" if self.job else "")
 
 
-UNKNOWN = Holder("an unknown machine", "", 0, None, "")
+UNKNOWN = Holder("an unknown machine", "", 0, None, "", 0.0)
 """Stands for a holder whose lock file is damaged or not written yet."""
 
 
@@ -224,7 +224,7 @@ def _create(folder: Path, number: int, lock: TextIO) -> DirectoryLock | None:
     import psutil
 
     now, created = datetime.now(UTC).isoformat(timespec="seconds"), psutil.Process().create_time()
-    ours = Holder(socket.gethostname(), machine(), os.getpid(), job(), now, created=created)
+    ours = Holder(socket.gethostname(), machine(), os.getpid(), job(), now, created)
     path = _file(folder, number)
     try:
         path.parent.mkdir(exist_ok=True)

@@ -1,9 +1,13 @@
-"""Messages about progress: numbers of things, and a long step in one line or, off a terminal, one every half minute."""
+"""Progress on standard error: a live view on a terminal, and lines that stay."""
 
 import contextlib
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
 
 Report = Callable[[str], None]
 """A function for messages to the user."""
@@ -16,11 +20,23 @@ def plural(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
+class Screen(Live):
+    """A live view, shown only on a terminal, above which permanent lines are printed.
+
+    ``view`` are arguments of rich's `Live`; the console is standard error by default.
+    """
+
+    def __init__(self, console: Console | None = None, **view: Any) -> None:
+        super().__init__(console=console or Console(stderr=True, highlight=False), transient=True, **view)
+
+    def say(self, message: str) -> None:
+        """Print a permanent line."""
+        self.console.print(message, markup=False, soft_wrap=True)
+
+
 @contextlib.contextmanager
 def progress(step: str, total: int, report: Report, unit: str = "pairs") -> Iterator[Callable[[int], None]]:
     """Report a step and its progress, rate and time left; yield a function that takes the number of units done."""
-    from rich.console import Console
-
     report(f"{step} {total} {unit}")
     console = Console(stderr=True, highlight=False)
     begin = last = time.monotonic()

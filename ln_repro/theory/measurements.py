@@ -87,14 +87,9 @@ def real_units(scale: Scale) -> list[Unit]:
     for what, norm, layers, init, tied in sorted(models, key=lambda model: -model[2]):
         hidden = what == "real_hidden_states"
         seeds = max(BOUNDED_DRAWS, scale.seeds) if hidden and norm == "preln" else scale.seeds
-        settings = {
-            "norm": norm,
-            "layers": layers,
-            "init": init,
-            "tied": tied,
-            **REAL,
-            **({"batches": 1} if hidden else {}),
-        }
+        settings = {"norm": norm, "layers": layers, "init": init, "tied": tied, **REAL}
+        if hidden:
+            settings["batches"] = 1
         planned += [Unit.of(what, seed, **settings) for seed in range(1, seeds + 1)]
     return planned
 

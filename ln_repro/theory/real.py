@@ -100,7 +100,8 @@ def model_of(unit: Unit) -> Transformer:
     parameters, state = initial(replace(setting, norm="preln", batches=0), unit.seed)
     with torch.device("meta"):  # where nothing is drawn
         model = Transformer(setting, None)
-    model.to_empty(device="cpu").load_state_dict(parameters, strict=False, assign=True)  # only Pre-LN has final norms
+    loaded = model.to_empty(device="cpu").load_state_dict(parameters, strict=False, assign=True)
+    assert not loaded.missing_keys  # Pre-LN has the parameters of Post-LN, and those of its final norms
     torch.set_rng_state(state)
     return model
 

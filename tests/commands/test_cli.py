@@ -56,6 +56,7 @@ def command(*arguments: str, **variables: str) -> subprocess.CompletedProcess[st
         ("run", "exp: no experiment is given; use exp=NAME"),
         (f"run {TOY} +new=1", "new: no such option"),
         (f"run {TOY} data.only=test", "data.only: a run needs the whole corpus"),
+        (f"run -m {TOY} hydra/launcher=submitit_slurm", "hydra/launcher: is not supported; use `ln-repro sweep "),
         (f"run {TOY} --cgf job", "unrecognized arguments: --cgf"),
         (f"run {TOY} --config-dir nowhere", "--config-dir: nowhere is not a folder"),
         ("run -m exp=glob(nope_*)", "no experiment matches exp=glob(nope_*)"),
@@ -215,15 +216,6 @@ def test_hydras_other_flags_print_too(call):
     assert call("run", TOY, "--cfg", "hydra")[1].startswith("hydra:\n")
     info = command("run", "--info", "defaults", TOY)
     assert info.returncode == 0 and "exp/toy_preln_nowarm" in info.stdout and info.stderr == ""
-
-
-def test_a_launcher_runs_the_jobs_and_returns_their_failure(own):
-    """In processes of their own, which compose the experiment anew."""
-    ran = command("run", "-m", "exp=mine_preln_warm", "hydra/launcher=submitit_local", "data=multi30k",
-                  "data.source=/nowhere", "tracker=none", "--config-dir", "my own=1",
-                  LN_REPRO_RUNS="~/it's/runs", HOME=str(Path.cwd()))  # fmt: skip
-    assert ran.returncode == 2 and ran.stderr.splitlines()[-1].startswith("ln-repro: data.source: /nowhere: ")
-    assert Path("it's", "runs", ".hydra").is_dir() and not Path("~").exists()
 
 
 def test_the_help_of_run_is_short_and_every_option_that_it_shows_is_one(call):

@@ -136,12 +136,3 @@ def test_an_option_that_slurm_refuses_is_one_line_and_nothing_is_submitted(run):
         status, _, error = run.call(*SWEEP, "launcher=slurm", word, *run.settings)
         assert status == 2 and said in error.splitlines()[-1] and "Traceback" not in error
     assert states(run) == {}
-
-
-def test_hydras_own_launcher_runs_on_slurm(run):
-    status, _, error = run.call(
-        "run", "-m", "hydra/launcher=slurm", "hydra.launcher.mem_gb=1", "hydra.launcher.cpus_per_task=1",
-        "exp=toy_preln_nowarm", *run.settings, "train.max_epoch=1",
-    )  # fmt: skip
-    assert status == 0, error
-    assert [record["epochs"][-1]["epoch"] for record in outcomes(run.runs).values()] == [1]

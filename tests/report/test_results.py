@@ -38,3 +38,26 @@ def test_an_eighth_of_the_ramp_is_enough_at_0_002_and_not_at_0_004() -> None:
 def test_post_ln_has_the_lowest_nll_of_all_schemes_on_toy() -> None:
     best = min(arena(committed.archive().evidence["toy"]), key=lambda entry: entry.nll.value)
     assert (best.scheme, best.arm) == ("postln", "postln_warm")
+
+
+def test_no_choice_of_what_trains_contradicts_mt_1() -> None:
+    lines = (CHECKOUT / "results" / "tables" / "multiverse.md").read_text().splitlines()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("| ")][1:]
+    assert {setting for setting, *_ in rows} == {"toy", "toy, new seeds", "multi30k6"}
+    for setting, _, reproduced, undecided, contradicted in rows:
+        assert int(reproduced) + int(undecided) == 72 and contradicted == "0"
+        assert setting != "multi30k6" or int(undecided) / 72 == pytest.approx(1 / 6)
+
+
+def test_the_ramp_that_post_ln_needs_just_above_its_limit_is_the_encoders() -> None:
+    evidence = committed.archive().replication["toy"]
+
+    def training(arm: str, rate: float) -> list[bool]:
+        return [evidence.trained(run) for run in evidence.curve(arm)[rate]]
+
+    assert sorted(training("postln_warm_encoder", 0.002)) == [False, True, True, True, True]
+    second_reading = [run for run in committed.archive().kept.runs if run.experiment.schedule.embeddings == "full"]
+    assert len(second_reading) == 5 and all(map(evidence.trained, second_reading))
+    assert all(training("postln_warm", 0.004)) and len(training("postln_warm", 0.004)) == 5
+    for arm, rate in (("postln_warm_decoder", 0.002), ("postln_warm_decoder", 0.004), ("postln_warm_encoder", 0.004)):
+        assert training(arm, rate) == [False] * 5

@@ -126,7 +126,7 @@ def test_a_run_that_always_dies_is_not_tried_for_ever_though_its_workers_hold_th
         """Return, once, the holder as it is just after a run died whose trainer has not ended yet."""
         ended = [process for process in started if process.poll() is not None]
         started[:] = [process for process in started if process not in ended]
-        return Holder("here", machine(), ended[0].pid, None, "") if ended else None
+        return Holder("here", machine(), ended[0].pid, None, "", 0.0) if ended else None
 
     monkeypatch.setattr(queued, "start", remembered)
 

@@ -1,4 +1,4 @@
-"""Small measurements of the correct model or of a broken one, and their findings."""
+"""Small measurements of the correct model or of a broken one, and the finding of one claim."""
 
 from typing import Any
 
@@ -15,17 +15,12 @@ def measure(what: str, seeds: int, **settings: object) -> Measured:
     return [(unit, MEASURES[what](unit)) for unit in units]
 
 
-def found(id: str, measured: Measured) -> Finding:
-    """Return the finding of one claim."""
+def finding_of(id: str, measured: Measured) -> Finding:
     (finding,) = judge(measured, [id])
     return finding
 
 
-def verdict_of(id: str, measured: Measured) -> str:
-    """Return the verdict on one claim."""
-    return str(found(id, measured)["verdict"])
-
-
-def parts_of(finding: Finding, quantity: str) -> list[Finding]:
-    """Return the parts of a finding that are about a quantity."""
-    return [part for part in finding["parts"] if part["quantity"] == quantity]
+def part_of(finding: Finding, quantity: str) -> Finding:
+    """Return the only part of a finding that is about a quantity."""
+    (part,) = [part for part in finding["parts"] if part["quantity"] == quantity]
+    return part

@@ -28,15 +28,15 @@ def test_json_has_the_requested_findings(empty_place: Path, call: Call) -> None:
         ("TH-1", "reproduced", 10),
         ("TH-4", "reproduced", 10),
     ]
-    kept = empty_place / "runs" / "theory" / "measurements.jsonl"
-    before = kept.read_bytes()
+    store = empty_place / "runs" / "theory" / "measurements.jsonl"
+    before = store.read_bytes()
     code, out, progress = call("theory", "--only", "TH-1", "--out", "out")
-    assert code == 0 and kept.read_bytes() == before, "nothing is measured twice"
+    assert code == 0 and store.read_bytes() == before, "nothing is measured twice"
     table = out.splitlines()
     assert progress == "measuring 60 quantities\n", "plain lines where there is no terminal"
     assert table[0].split() == ["claim", "statement", "paper", "ours,", "95", "%"]
     assert table[3].startswith("reproduced") and max(map(len, table)) <= 80
-    assert [found["id"] for found in json.loads(Path("out", "theory.json").read_text())["findings"]] == ["TH-1"]
+    assert [finding["id"] for finding in json.loads(Path("out", "theory.json").read_text())["findings"]] == ["TH-1"]
 
 
 @pytest.mark.slow
@@ -68,10 +68,10 @@ def test_a_folder_that_cannot_be_written_gives_a_one_line_error(
 def test_ctrl_c_gives_one_line_and_keeps_the_measurements(empty_place: Path) -> None:
     """With so many seeds, not everything is measured at once, on any number of cores."""
     command = [sys.executable, "-m", "ln_repro.cli", "theory", "--only", "TH-6", "--seeds", "1000"]
-    kept = empty_place / "runs" / "theory" / "measurements.jsonl"
+    store = empty_place / "runs" / "theory" / "measurements.jsonl"
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                           start_new_session=True) as running:  # fmt: skip
-        while not (kept.exists() and kept.read_text().count("\n")):
+        while not (store.exists() and store.read_text().count("\n")):
             assert running.poll() is None
             time.sleep(0.2)
         os.killpg(running.pid, signal.SIGINT)  # as a terminal does: to the workers, too
@@ -79,4 +79,4 @@ def test_ctrl_c_gives_one_line_and_keeps_the_measurements(empty_place: Path) -> 
     last = err.splitlines()[-1]
     assert (running.returncode, out) == (130, "") and last.startswith("ln-repro: interrupted"), err
     assert all(line.startswith("measuring ") for line in err.splitlines()[:-1])
-    assert all(json.loads(line) for line in kept.read_text().splitlines())
+    assert all(json.loads(line) for line in store.read_text().splitlines())

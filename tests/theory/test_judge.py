@@ -13,7 +13,7 @@ from ln_repro.theory.checks import CHECKS, Check, upper_exponent
 from ln_repro.theory.judge import decide, examine, figures, judge
 from ln_repro.theory.measurements import POSITIONS, QUICK, Scale, units
 from ln_repro.theory.unit import Measured, Measurement, Unit
-from tests.theory.measured import found
+from tests.theory.measured import finding_of
 
 SCALE = Scale({512: POSITIONS}, (1, 2), (512,), (6, 14, 48), (6, 8, 10, 12, 14), (6, 10, 14))
 PAPER = dict.fromkeys(STATEMENTS, "reproduced")
@@ -96,7 +96,7 @@ def test_every_threshold_is_in_the_rule_and_in_the_verdict(check: Check) -> None
 
 def test_an_inconclusive_finding_says_why_and_what_would_decide_it() -> None:
     wide = [(unit, {"ratio": 1 + 0.02 * (unit.seed % 5 - 2)}) for unit, _ in measured(seeds=10) if unit.what == "relu"]
-    finding = found("TH-1", wide)
+    finding = finding_of("TH-1", wide)
     assert finding["verdict"] == "inconclusive"
     assert finding["note"].startswith("Gaussian X: the interval [0.979, 1.02] contains a bound; about 60 seeds")
 
@@ -114,7 +114,7 @@ def test_the_upper_half_of_the_layers_decides_about_large_l() -> None:
 def test_a_finding_is_json_and_has_its_curve_by_depth_or_layer() -> None:
     for finding in judge(measured(seeds=1), list(STATEMENTS)):
         assert json.loads(json.dumps(finding, allow_nan=False)) == finding
-    by_depth, by_layer = found("TH-6", measured())["values"], found("TH-8", measured())["values"]
+    by_depth, by_layer = finding_of("TH-6", measured())["values"], finding_of("TH-8", measured())["values"]
     assert list(by_depth) == ["6", "8", "10", "12", "14"] and by_depth["14"] == pytest.approx(1.65, rel=0.01)
     assert list(by_layer) == ["1", "2", "3", "4", "5", "6"] and by_layer["6"] == pytest.approx(1.65, rel=0.01)
 
@@ -129,6 +129,6 @@ def test_the_figure_has_points_in_every_panel_or_is_not_there() -> None:
 
 
 def test_a_finding_names_what_was_not_measured() -> None:
-    made = [one for one in measured() if one[0].settings.get("init") != "fairseq"]
-    note = found("TH-6", made)["note"]
+    made = [(unit, result) for unit, result in measured() if unit.settings.get("init") != "fairseq"]
+    note = finding_of("TH-6", made)["note"]
     assert note == "not measured: Transformers of 6 to 14 layers, fairseq's initialisation (--full)"

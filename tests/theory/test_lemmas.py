@@ -13,7 +13,7 @@ from torch import Tensor
 from ln_repro.theory import lemmas
 from ln_repro.theory.lemmas import PLACEMENTS, Placement, Weights, feed_forward, forward, layer_norm, xavier
 from ln_repro.theory.unit import Unit
-from tests.theory.measured import Finding, found, measure, parts_of
+from tests.theory.measured import Finding, finding_of, measure, part_of
 
 POST, PRE = {"norm": "postln"}, {"norm": "preln"}
 HIDDEN: dict[str, Any] = {"d": 64, "d_ff": 64, "layers": 6, "positions": 8, "sequences": 16}
@@ -41,7 +41,9 @@ def judged(claim: str, **changed: Any) -> Finding:
     """Return the finding on a claim from its measurements, with some settings changed."""
     what, seeds, settings = MEASURED[claim]
     depths = [{"layers": layers} for layers in DEPTHS] if what == "gradients" else [{}]
-    return found(claim, [pair for depth in depths for pair in measure(what, seeds, **(settings | depth | changed))])
+    return finding_of(
+        claim, [pair for depth in depths for pair in measure(what, seeds, **(settings | depth | changed))]
+    )
 
 
 @pytest.fixture
@@ -166,5 +168,5 @@ def test_gradients_would_shrink_if_only_one_norm_a_layer_counted(monkeypatch: py
         return layer_norm(x5), x5
 
     monkeypatch.setitem(PLACEMENTS, "postln", Placement(layer, lambda x: x))
-    (explanation,) = parts_of(judged("TH-11"), "ratio a layer (explanation)")
+    explanation = part_of(judged("TH-11"), "ratio a layer (explanation)")
     assert explanation["settings"]["d=64 d_ff=64 layers=8"] == pytest.approx([1.5**0.5, 1.5**0.5], rel=0.05)
