@@ -61,22 +61,21 @@ def locate(corpus: Corpus, data: Data, root: Path, report: Report) -> RawFiles:
         if absent := [raw for raw in inputs if raw.name not in files]:
             if data.source is None and not _archive(corpus, data, root):
                 for raw in [corpus.archive] if corpus.archive else absent:
-                    expected = raw.digest if data.checksum == "strict" else None
                     if raw.urls:
-                        download(raw, _store(corpus, root) / raw.name, expected, corpus.by_hand, report)
+                        known = raw.digest if data.checksum == "strict" else None
+                        download(raw, _store(corpus, root) / raw.name, known, corpus.by_hand, report)
             if archive := _archive(corpus, data, root):
                 _unpack(archive, _unpack_folder(archive, corpus, root), corpus)
             files = present(corpus, data, root)
         if lacking := ", ".join(str(raw.path or raw.name) for raw in inputs if raw.name not in files):
             place = f"data.source: {data.source}" if data.source else corpus.name
             raise UserError(f"{place}: {lacking}: not found{' there' if data.source else ''}; {corpus.by_hand}")
-        for raw in inputs:
-            if raw.digest is None or data.checksum == "record":
-                continue
-            if (content := cached_digest(files[raw.name], raw.digest.split(":")[0])) != raw.digest:
+        published = {raw.name: raw.digest for raw in inputs if raw.digest and data.checksum == "strict"}
+        for name, expected in published.items():
+            if (content := cached_digest(files[name], expected.split(":")[0])) != expected:
                 raise UserError(
-                    f"{files[raw.name]}: not the published file of {corpus.name}, expected {raw.digest}, found "
-                    f"{content}; get it from {corpus.origin}, or use it as a different corpus with data.checksum=record"
+                    f"{files[name]}: not the published file of {corpus.name}, expected {expected}, found {content}; "
+                    f"get it from {corpus.origin}, or use it as a different corpus with data.checksum=record"
                 )
     return files
 
@@ -122,7 +121,7 @@ def _unpack(archive: Path, folder: Path, corpus: Corpus) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with tarfile.open(archive) as tar:
-            for member in tar:
+            for member in filter(tarfile.TarInfo.isfile, tar):
                 if file := tar.extractfile(member):
                     write_atomically(folder / Path(member.name).name, file.read())
     except DAMAGE as error:
@@ -149,9 +148,8 @@ def download(raw: Raw, target: Path, expected: str | None, by_hand: str, report:
             except (OSError, http.client.HTTPException) as error:
                 if getattr(error, "errno", None) in FULL + REFUSED:
                     raise  # an error of the disk, not of the network
-                if (
-                    getattr(error, "code", None) != 416 or not begin
-                ):  # otherwise, the part is complete or has other content
+                whole = begin and getattr(error, "code", None) == 416  # the part may be the whole file
+                if not whole:
                     reasons[url] = str(error)
                     continue
             if expected is None or (content := digest(part, expected.split(":")[0])) == expected:

@@ -34,13 +34,8 @@ class Events:
 
     def write(self, kind: str, update: int, epoch: int, **values: object) -> None:
         """Append an event; numbers that are not finite become null."""
-        event = {
-            "kind": kind,
-            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
-            "update": update,
-            "epoch": epoch,
-            **values,
-        }
+        time = datetime.now(UTC).isoformat(timespec="milliseconds")
+        event = {"kind": kind, "time": time, "update": update, "epoch": epoch, **values}
         line = json.dumps(json_ready(event, PROBE_DIGITS if kind == "probe" else DIGITS)) + "\n"
         with self.path.open("a+b", buffering=0) as file:
             file.write(end_of_torn_line(file) + line.encode())

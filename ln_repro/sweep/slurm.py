@@ -104,15 +104,15 @@ def _parameters(options: Json) -> Json:
 
     Options of sbatch that are false or None are left out, as is one whose negation (``no-requeue``) is given.
     """
-    given = {key: value for key, value in options.items() if _is_set(value) or (key in FLAGS and value is not None)}
-    given.pop("max_num_timeout", None)
-    if isinstance(given.get("setup"), str):
-        given["setup"] = [given["setup"]]
-    if more := given.get("additional_parameters"):
+    used = {key: value for key, value in options.items() if _is_set(value) or (key in FLAGS and value is not None)}
+    used.pop("max_num_timeout", None)
+    if isinstance(used.get("setup"), str):
+        used["setup"] = [used["setup"]]
+    if more := used.get("additional_parameters"):
         # With underscores, as submitit has them: otherwise, sbatch would be given some options twice.
         more = {key.replace("-", "_"): value for key, value in more.items() if _is_set(value)}
-        given["additional_parameters"] = {key: value for key, value in more.items() if f"no_{key}" not in more}
-    return {key if key in UNPREFIXED else f"slurm_{key}": value for key, value in given.items()}
+        used["additional_parameters"] = {key: value for key, value in more.items() if f"no_{key}" not in more}
+    return {key if key in UNPREFIXED else f"slurm_{key}": value for key, value in used.items()}
 
 
 def _is_set(value: object) -> bool:

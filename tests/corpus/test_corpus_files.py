@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from corpus_helpers import settings, write
 
-from ln_repro.corpus.prepare import fingerprint, prepare, verify
+from ln_repro.corpus.prepare import prepare, verify
 from ln_repro.corpus.text import stored_lines
 from ln_repro.errors import UserError
 
@@ -47,14 +47,6 @@ def test_a_language_without_rules_is_told_once(root, text, lang, told):
     prepare(settings("files", **text | {"source_lang": lang}), root, said.append)
     line = f"files: no tokeniser rules are known for {lang}: those of English are used"
     assert said.count(line) == told == sum("rules" in other for other in said)
-
-
-def test_other_content_is_another_corpus(made, root, text):
-    first = made("files", **text)
-    write(text["train"].with_name("train.en"), *SENTENCES["en"][:2], "Here is a cat.")
-    assert made("files", **text).fingerprint != first.fingerprint
-    text["train"].with_name("train.en").unlink()
-    assert fingerprint(settings("files", **text), root) is None
 
 
 def test_odd_but_good_text(made, text):

@@ -100,10 +100,3 @@ def test_nothing_remains_of_a_preparation_that_fails_or_is_killed(made, root, sm
     folder.rename(folder.with_name(f".{folder.name}.staging"))  # as a kill leaves it, but for what is missing
     made("toy")
     assert verify(settings("toy"), root) == [] and not list(root.glob("prepared/.*.staging"))
-
-
-def test_a_folder_that_cannot_be_written(made, root):
-    root.parent.mkdir(parents=True)
-    root.write_text("a file where the folder should be")
-    with pytest.raises(UserError, match=r"paths\.data"):
-        made("toy")
