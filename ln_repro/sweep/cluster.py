@@ -7,7 +7,6 @@ import shutil
 import time
 import uuid
 from collections.abc import Collection, Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 
 import psutil
@@ -82,11 +81,8 @@ def submit_unfinished(plan: Sequence[PlannedRun], runs: Path, options: Json, ret
         for first in range(0, len(together), slurm.ARRAY_SIZE):
             part, tag = together[first : first + slurm.ARRAY_SIZE], f"ln-repro-{uuid.uuid4().hex}"
             # Written before the submission, so that jobs can be matched to runs even if this process dies meanwhile.
-            written = iter(files.write(part, arrays(runs) / tag))
-            jobs = [
-                slurm.StackJob(stack, [*islice(written, len(stack))], runs.absolute(), retries, cancellations)
-                for stack in part
-            ]
+            written = zip(part, files.write(part, arrays(runs) / tag), strict=True)
+            jobs = [slurm.StackJob(*stack, runs.absolute(), retries, cancellations) for stack in written]
             try:
                 slurm.submit(jobs, tag, options, runs.absolute() / "sweep" / "slurm")
             except UserError:  # refused, so that no job is in the queue

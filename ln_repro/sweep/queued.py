@@ -23,15 +23,15 @@ STOP_SECONDS = 90.0
 ALL = "ALL"
 
 
-def write(stacks: Iterable[Sequence[PlannedRun]], folder: Path) -> list[Path]:
-    """Write the runs of some stacks to ``folder``; return their files in order."""
+def write(stacks: Iterable[Sequence[PlannedRun]], folder: Path) -> list[list[Path]]:
+    """Write the runs of some stacks to ``folder``; return the files of each stack."""
     folder.mkdir(parents=True, exist_ok=True)
-    files = {
-        folder / f"{index}-{planned.name}.json": planned for index, stack in enumerate(stacks) for planned in stack
-    }
-    for file, planned in files.items():
-        write_json(file, {"experiment": planned.experiment.model_dump(mode="json")})
-    return list(files)
+    files: list[list[Path]] = []
+    for index, stack in enumerate(stacks):
+        files.append([folder / f"{index}-{planned.name}.json" for planned in stack])
+        for file, planned in zip(files[-1], stack, strict=True):
+            write_json(file, {"experiment": planned.experiment.model_dump(mode="json")})
+    return files
 
 
 def listed(folder: Path) -> dict[int, list[str]]:

@@ -33,6 +33,8 @@ LOGS = "logs"
 """File with the names of the logs of an array's jobs, in their order."""
 END_SECONDS = 300.0
 """Time that a job waits for Slurm to end it after its runs have saved their state."""
+PATIENCE_SECONDS = 180.0
+"""Time that a job waits for runs that other processes hold: longer than the lock of a node that died."""
 ARRAY_SIZE = 1000
 """Number of jobs in an array; Slurm's default limit, MaxArraySize, is 1001."""
 WAITING = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT")
@@ -53,7 +55,9 @@ class StackJob:
         """Run the experiments that have not ended, as a local sweep does on a machine for this stack alone."""
         left = {file: planned for file, planned in zip(self.files, self.plan, strict=True) if file.exists()}
         device, progress = Device("the job", 1, stack=len(self.plan)), Progress(self.plan)
-        self.pool = Pool([device], self.retries, self.runs / "sweep", self.cancellations, progress)
+        self.pool = Pool(
+            [device], self.retries, self.runs / "sweep", self.cancellations, progress, patience=PATIENCE_SECONDS
+        )
         self.pool.run_files([*left.values()], [*left])
         if any(file.exists() for file in self.files):  # depending on Slurm's configuration, runs are warned, too
             time.sleep(END_SECONDS)

@@ -84,6 +84,17 @@ def test_a_run_that_is_cancelled_before_its_job_begins_is_not_started(stand_ins,
     assert [tries(run) for run in plan] == [0, 1] and left(job) == []
 
 
+def test_a_job_does_not_keep_its_node_waiting_for_a_run_that_was_started_elsewhere(
+    stand_ins, submitted, tmp_path, monkeypatch
+):
+    plan = stand_ins.planned("good", "good", alike=True)
+    (job,) = submitted(plan, size=2)
+    monkeypatch.setattr(slurm, "PATIENCE_SECONDS", 0.3)
+    with acquire(plan[0].folder.path):
+        job()
+    assert [tries(run) for run in plan] == [0, 1] and left(job) == []
+
+
 def test_cancelling_a_part_of_a_stack_leaves_its_job_to_stop_that_part(queue, tool, tmp_path):
     answer, _ = queue
     tool("scancel", f"echo $@ >> '{tmp_path / 'cancelled'}'")
