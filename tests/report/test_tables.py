@@ -48,13 +48,13 @@ def test_an_average_has_columns_and_signatures_of_its_own() -> None:
         "test_average_tokenised": {"score": 43.5, "signature": signature.replace("13a", "none"), "epochs": [1, 2]},
     }
     averaged = recorded(bleu=record()["bleu"] | scores)
-    found = runs_table([recorded(), averaged], {})
-    assert found["columns"] == [*COLUMNS[:-4], "BLEU avg.", "BLEU avg. tok.", *COLUMNS[-4:]]
-    assert found["rows"] == [
+    table = runs_table([recorded(), averaged], {})
+    assert table["columns"] == [*COLUMNS[:-4], "BLEU avg.", "BLEU avg. tok.", *COLUMNS[-4:]]
+    assert table["rows"] == [
         [*FINISHED_ROW[:-4], None, None, *FINISHED_ROW[-4:]],
         [*FINISHED_ROW[:-4], "42.00", "43.50", *FINISHED_ROW[-4:]],
     ]
-    assert found["notes"] == [
+    assert table["notes"] == [
         OTHER_EPOCHS, *signatures([recorded()]), f"BLEU avg.: {signature}",
         f"BLEU avg. tok.: {signature.replace('13a', 'none')}",
     ]  # fmt: skip
@@ -166,11 +166,11 @@ def test_documents_show_what_the_records_give(name: str) -> None:
 
 def test_the_committed_theory_has_every_finding_decided_and_every_figure() -> None:
     theory = committed.theory()
-    assert [found["id"] for found in theory["findings"]] == list(STATEMENTS)
+    assert [finding["id"] for finding in theory["findings"]] == list(STATEMENTS)
     assert {*theory["figures"]} == {"initialisation"}
     assert theory["code"]["git"] and not theory["code"]["dirty"]
-    assert min(part["seeds"] for found in theory["findings"] for part in found["parts"]) == 10
-    assert not any(found["note"] for found in theory["findings"]), "nothing is left out"
+    assert min(part["seeds"] for finding in theory["findings"] for part in finding["parts"]) == 10
+    assert not any(finding["note"] for finding in theory["findings"]), "nothing is left out"
 
 
 def test_the_table_of_claims_has_effects_seeds_notes_and_whether_the_rule_came_first() -> None:

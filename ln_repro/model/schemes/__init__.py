@@ -1,1 +1,1 @@
-"""The schemes that followed the paper's two, by what they change."""
+"""The norm placements that followed the paper's two, and all of them by name."""
