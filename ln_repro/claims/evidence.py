@@ -76,11 +76,6 @@ class Evidence:
         return sorted(set.intersection(*({*self.arms.get(arm, {})} for arm in arms)))
 
     @property
-    def by_start(self) -> Sequence["Evidence"]:
-        """The evidence of every starting checkpoint; the evidence itself where runs do not start from one."""
-        return list(self.starts.values()) or [self]
-
-    @property
     def by_depth(self) -> dict[int, "Evidence"]:
         """The evidence by number of layers, in ascending order."""
         depths = {int(name.removeprefix(LAYERS)): part

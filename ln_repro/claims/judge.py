@@ -219,7 +219,8 @@ def judge(rule: Rule, evidence: Evidence, place: Judged) -> Judged:
         return replace(dated, needs=needs)
     at_own_rates = (criterion for criterion in rule.criteria if not isinstance(criterion, OverRates))
     arms = dict.fromkeys(arm for criterion in at_own_rates for arm in criterion.arms)
-    runs |= {run.record.id: run for part in evidence.by_start for arm in arms
+    parts = [*evidence.starts.values()] or [evidence]
+    runs |= {run.record.id: run for part in parts for arm in arms
              for _, run in sorted(part.arms.get(arm, {}).items())}  # fmt: skip
     measured = [finding.seeds for finding in findings if finding.seeds is not None]
     if rule.arms:

@@ -75,7 +75,8 @@ def claims_command(options: argparse.Namespace) -> int:
 
 def arena_command(options: argparse.Namespace) -> int:
     kept, _, evidence, _ = read_archive(_records(options))
-    entries = {name: found for name, one in sorted(evidence.items()) if not one.starts and (found := arena(one))}
+    entries = {name: ranked for name, of_setting in sorted(evidence.items())
+               if not of_setting.starts and (ranked := arena(of_setting))}  # fmt: skip
     setting = options.setting.removeprefix("corpus=")
     if setting not in entries:
         known = f"give one of: {', '.join(entries)}" if entries else "there is no setting with such records yet"

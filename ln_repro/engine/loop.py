@@ -51,6 +51,7 @@ class Loop:
         run = RunFolder(inputs.folder)
         self.checkpoints, self.events = Checkpoints(run.checkpoints), run.events
         self.session = newest(inputs.folder)
+
         self.trainer = StrictTrainer(inputs, group.rank)
         model = self.trainer.get_model()
         logger.info(model)
@@ -62,7 +63,8 @@ class Loop:
         known = self.update, saved.get("tokens"), self.checkpoints.weights()
         self.tokens = self.events.tokens_until(*known) if group.rank.leads else 0
         self.trainer.get_valid_iterator("valid")  # an invalid validation set must fail now
-        self.updates_per_epoch = -(-len(self.batches) // self.batches_per_update)
+
+        self.updates_per_epoch = math.ceil(len(self.batches) / self.batches_per_update)
         self.trainer.lr_scheduler.plan(self.experiment.learning_rate(self.updates_per_epoch))
         self.metrics = MetricBuffer(self.update, saved.get("last_loss"))
         ended = saved.get("ended")
@@ -82,6 +84,7 @@ class Loop:
             processes=self.group.rank.size,
             **({"stacked": stacked} if stacked > 1 else {}),
         )
+
         self.probing = Probing(self.trainer, self.batches)
         if self.update == 0:
             if not self.experiment.start:  # a pre-trained model keeps its values
@@ -155,11 +158,11 @@ class Loop:
 
     def _update(self, samples: list[Batch], computed: Gradients | None = None) -> None:
         """Update the parameters, then write the events and checkpoints that are due; only these wait for the device."""
-        train = self.experiment.train
         self.probing.begin_update(self.update + 1)  # keeps the parameters, which the update changes
         self.metrics.unread.append(self.trainer.update(samples, computed))
 
         # The processes agree on what is due, because the steps below communicate; a stop makes a save due.
+        train = self.experiment.train
         at_end = not self.updates_left.has_next() or self.finished
         due = self.group.any(bool(self.stop) or time.monotonic() - self.saved > 60 * train.save_minutes)
         stop = due and self.group.any(bool(self.stop))
@@ -167,6 +170,7 @@ class Loop:
         report = save or at_end or self.update % train.log_every == 0
         probe = self.probing.due(self.update)
 
+        # The order matters: a run may be stopped or killed after any of these steps.
         if report or probe:  # before anything is written: a divergence ends the run here
             self.metrics.flush(self.group)
         if report and self.update > self.opened_at:
@@ -185,10 +189,9 @@ class Loop:
 
     def _end_epoch(self) -> None:
         """Validate, then save the weights, which mark the epoch as complete."""
-        if not self._validate():
-            return
-        self._save("weights", self._write_weights)
-        self._check_divergence()
+        if self._validate():
+            self._save("weights", self._write_weights)
+            self._check_divergence()
 
     def _check_divergence(self) -> None:
         """Raise `Diverged` if the run has diverged by the rule, given its validations so far."""
@@ -222,11 +225,12 @@ class Loop:
         seconds, updates = now - self.opened, self.update - self.opened_at
         tokens = sum(int(log["sample_size"]) for log in self.metrics.logs)
         self.tokens += tokens
+        last = self.metrics.last
         self._write(
             "train",
             **per_token(self.metrics.logs),
-            lr=self.metrics.last.lr,
-            gnorm=self.metrics.last.gnorm,
+            lr=last.lr,
+            gnorm=last.gnorm,
             tokens=tokens,
             seconds=round(seconds, 3),
             saving=round(self.saving, 3),

@@ -7,7 +7,6 @@ import shutil
 import time
 import uuid
 from collections.abc import Collection, Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 
 import psutil
@@ -37,9 +36,9 @@ def submitted(runs: Path) -> dict[str, slurm.Job]:
 
     Slurm is only queried if runs were submitted before; raise `LnReproError` if it does not respond.
     """
-    ours = {folder.name: folder for folder in arrays(runs).glob("*")}
-    jobs = [job for job in slurm.queue() if job.tag in ours] if ours else []
-    names = {tag: files.listed(ours[tag]) for tag in {job.tag for job in jobs}}
+    folders = {folder.name: folder for folder in arrays(runs).glob("*")}
+    jobs = [job for job in slurm.queue() if job.tag in folders] if folders else []
+    names = {tag: files.listed(folders[tag]) for tag in {job.tag for job in jobs}}
     return {name: job for job in jobs for name in names[job.tag].get(job.index, ())}
 
 
@@ -82,11 +81,8 @@ def submit_unfinished(plan: Sequence[PlannedRun], runs: Path, options: Json, ret
         for first in range(0, len(together), slurm.ARRAY_SIZE):
             part, tag = together[first : first + slurm.ARRAY_SIZE], f"ln-repro-{uuid.uuid4().hex}"
             # Written before the submission, so that jobs can be matched to runs even if this process dies meanwhile.
-            written = iter(files.write(part, arrays(runs) / tag))
-            jobs = [
-                slurm.StackJob(stack, [*islice(written, len(stack))], runs.absolute(), retries, cancellations)
-                for stack in part
-            ]
+            written = zip(part, files.write(part, arrays(runs) / tag), strict=True)
+            jobs = [slurm.StackJob(*stack, runs.absolute(), retries, cancellations) for stack in written]
             try:
                 slurm.submit(jobs, tag, options, runs.absolute() / "sweep" / "slurm")
             except UserError:  # refused, so that no job is in the queue
@@ -147,10 +143,10 @@ def cancel(runs: Path, names: Sequence[str] | None) -> Iterator[str]:
     except LnReproError as error:
         jobs = {}
         yield f"{error}; jobs in its queue are not cancelled"
-    found = 0
+    active = 0
     for name in sorted({run.path.name for run in runs_under(runs)} | {*jobs}) if names is None else names:
         holder = RunFolder(runs / name).holder
-        found += name in jobs or holder is not None
+        active += name in jobs or holder is not None
         if name in jobs:
             what = "stops it and goes on" if jobs[name].name in going_on else "cancelled"
             yield f"{name}: job {jobs[name].name} {what}"
@@ -158,7 +154,7 @@ def cancel(runs: Path, names: Sequence[str] | None) -> Iterator[str]:
             yield f"{name}: {holder} {'stopping' if terminate(holder) else 'could not be stopped'}"
         elif holder:
             yield f"{name}: running on {holder.host}; its sweep will stop it; if it has none, stop it there"
-    if found:
+    if active:
         yield "cancelled runs keep their saved state; the same command resumes them"
     else:
         yield "none of these runs is running or in Slurm's queue; running sweeps skip those that they have not started"

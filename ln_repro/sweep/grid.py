@@ -101,26 +101,26 @@ REFUSED = {
 
 def parse_request(words: Sequence[str]) -> SweepRequest:
     """Parse ``grid=NAME corpus=SETTING seeds=N|A-B arms=A,B rates=X,Y launcher=NAME key=value ...``."""
-    own: Json = {}
+    arguments: Json = {}
     options, settings = [], []
     for word in words:
         key, equals, value = word.partition("=")
         if not equals:
             raise UserError(f"expected key=value, got {word!r} (a grid is grid=NAME)")
         if key in SweepRequest.model_fields.keys() - {"settings", "launcher_options"}:
-            own[key] = tuple(dict.fromkeys(value.split(","))) if key in LISTS else value
+            arguments[key] = tuple(dict.fromkeys(value.split(","))) if key in LISTS else value
             if key == "seeds":
-                own[key] = seed_numbers(value)
+                arguments[key] = seed_numbers(value)
         elif (name := key.lstrip("+~")) in REFUSED:
             raise UserError(f"{name}: {REFUSED[name]}")
         elif key.startswith("launcher."):
             options.append(word.partition(".")[2])
         else:
             settings.append(word)
-    request = validate(SweepRequest, {**own, "launcher_options": options, "settings": settings})
+    request = validate(SweepRequest, {**arguments, "launcher_options": options, "settings": settings})
     if options and request.local:
         raise UserError(f"launcher.{options[0]}: needs launcher=slurm; on this machine use jobs=N or jobs_per_gpu=N")
-    if not request.local and (own.keys() & {"jobs", "jobs_per_gpu", "budget_minutes"}):
+    if not request.local and (arguments.keys() & {"jobs", "jobs_per_gpu", "budget_minutes"}):
         raise UserError(
             "jobs, jobs_per_gpu, budget_minutes: only for launcher=local; "
             "Slurm takes launcher.array_parallelism=N and launcher.timeout_min=N"

@@ -1,5 +1,6 @@
 """Sweeps on this machine, with a separate `ln-repro run` process per run, as many at a time as the devices allow."""
 
+import math
 import subprocess
 import tempfile
 import time
@@ -51,6 +52,7 @@ class Pool:
     cancellations: queued.Cancellations
     progress: Progress
     fail_fast: bool = False  # start no further runs once one has failed after all retries
+    patience: float = math.inf  # time to do nothing but wait for runs that other processes have started
     waiting: list[Waiting] = field(default_factory=list)
     running: list[Running] = field(default_factory=list)
     trainers: list["subprocess.Popen[bytes]"] = field(default_factory=list)  # of stacks
@@ -63,16 +65,21 @@ class Pool:
         unfinished = [planned for planned in plan if not planned.done]
         self.logs.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="queue-", dir=self.logs) as queue:
-            self.run_files(unfinished, queued.write([[planned] for planned in unfinished], Path(queue)))
+            self.run_files(unfinished, queued.write([unfinished], Path(queue))[0])
 
     def run_files(self, plan: Sequence[PlannedRun], files: Sequence[Path]) -> None:
         """Run experiments like `run`; remove the file of each that has ended and is not to be resumed."""
         self.waiting = [Waiting(*pair) for pair in zip(plan, files, strict=True)]
+        last_busy = time.monotonic()
         try:
             while self.waiting or self.running:
                 self._collect()
                 self._apply_cancellations()
                 self._start()
+                if self.running:
+                    last_busy = time.monotonic()
+                elif time.monotonic() - last_busy > self.patience:
+                    self._leave()
                 self.progress.show()
                 time.sleep(POLL_SECONDS)
         except KeyboardInterrupt:
@@ -167,6 +174,13 @@ class Pool:
         self.progress.ended(waiting.planned, status, self._log(waiting))
         if status != Interrupted.exit_code or self.cancellations.pending(waiting.planned.name):
             waiting.file.unlink()
+
+    def _leave(self) -> None:
+        """Leave the waiting runs to the processes that have started them."""
+        for waiting in self.waiting:
+            self.progress.say(f"{waiting.planned.label}: left to {waiting.planned.folder.holder}, which has started it")
+            waiting.file.unlink()
+        self.waiting.clear()
 
     def stop(self) -> None:
         """Let the runs that are still running save their state and exit; kill those that take too long."""

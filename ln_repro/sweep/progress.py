@@ -40,7 +40,13 @@ class Progress(Screen):
             bleu = status_of(planned.folder).bleu
             self.say(f"{planned.label}: {planned.state}" + ("" if bleu is None else f", test BLEU {bleu:.2f}"))
             return
-        self.failures.append(f"{planned.label}: {_failure(planned, status, log, failure)}")
+        if status == Interrupted.exit_code:
+            described = "stopped"
+        elif log:
+            described = f"{failure}, {reason(status, log)} (see {log})"
+        else:
+            described = f"failed, {error['error']}" if (error := planned.folder.failure) else planned.state
+        self.failures.append(f"{planned.label}: {described}")
         self.say(self.failures[-1])
 
     def states(self) -> dict[str, str]:
@@ -62,13 +68,3 @@ class Progress(Screen):
         rows = [(planned.label, *status_of(planned.folder).cells(COLUMNS)) for planned in running]
         table = aligned([("run", *COLUMNS), *rows])
         return Group(Text(summary(states.values())), Text(table))
-
-
-def _failure(planned: PlannedRun, status: int, log: Path | None, described: str) -> str:
-    """Return why a run has no record."""
-    if status == Interrupted.exit_code:
-        return "stopped"
-    if log:
-        return f"{described}, {reason(status, log)} (see {log})"
-    failure = planned.folder.failure
-    return f"failed, {failure['error']}" if failure else planned.state

@@ -23,15 +23,15 @@ STOP_SECONDS = 90.0
 ALL = "ALL"
 
 
-def write(stacks: Iterable[Sequence[PlannedRun]], folder: Path) -> list[Path]:
-    """Write the runs of some stacks to ``folder``; return their files in order."""
+def write(stacks: Iterable[Sequence[PlannedRun]], folder: Path) -> list[list[Path]]:
+    """Write the runs of some stacks to ``folder``; return the files of each stack."""
     folder.mkdir(parents=True, exist_ok=True)
-    files = {
-        folder / f"{index}-{planned.name}.json": planned for index, stack in enumerate(stacks) for planned in stack
-    }
-    for file, planned in files.items():
-        write_json(file, {"experiment": planned.experiment.model_dump(mode="json")})
-    return list(files)
+    files: list[list[Path]] = []
+    for index, stack in enumerate(stacks):
+        files.append([folder / f"{index}-{planned.name}.json" for planned in stack])
+        for file, planned in zip(files[-1], stack, strict=True):
+            write_json(file, {"experiment": planned.experiment.model_dump(mode="json")})
+    return files
 
 
 def listed(folder: Path) -> dict[int, list[str]]:
@@ -65,14 +65,14 @@ def start_stack(
     """
     with ExitStack() as sockets:
         pairs = [[sockets.enter_context(end).fileno() for end in socket.socketpair()] for _ in files]
-        trainers, theirs = zip(*pairs, strict=True)
-        words = ["run", f"--queued={files[0]}", f"--stack={','.join(map(str, trainers))}"]
-        trainer = subprocesses.start_command(words, log, environment, trainers)
+        trainer_ends, run_ends = zip(*pairs, strict=True)
+        words = ["run", f"--queued={files[0]}", f"--stack={','.join(map(str, trainer_ends))}"]
+        trainer = subprocesses.start_command(words, log, environment, trainer_ends)
         return trainer, [
             subprocesses.start_command(
-                ["run", f"--queued={file}"], its_log, {**environment, STACK_SOCKET: str(end)}, [end]
+                ["run", f"--queued={file}"], log_of_run, {**environment, STACK_SOCKET: str(end)}, [end]
             )
-            for file, its_log, end in zip(files, logs, theirs, strict=True)
+            for file, log_of_run, end in zip(files, logs, run_ends, strict=True)
         ]
 
 
@@ -109,7 +109,7 @@ class Cancellations:
 
     def pending(self, name: str) -> bool:
         """Return whether there is a request to stop this run."""
-        return any(self._made(one) not in (None, self.old.get(one)) for one in (name, ALL))
+        return any(self._made(request) not in (None, self.old.get(request)) for request in (name, ALL))
 
     def _made(self, name: str) -> int | None:
         """Return the time of the last request; None if there was none."""

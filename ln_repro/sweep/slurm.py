@@ -33,6 +33,8 @@ LOGS = "logs"
 """File with the names of the logs of an array's jobs, in their order."""
 END_SECONDS = 300.0
 """Time that a job waits for Slurm to end it after its runs have saved their state."""
+PATIENCE_SECONDS = 180.0
+"""Time that a job waits for runs that other processes hold: longer than the lock of a node that died."""
 ARRAY_SIZE = 1000
 """Number of jobs in an array; Slurm's default limit, MaxArraySize, is 1001."""
 WAITING = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT")
@@ -53,7 +55,9 @@ class StackJob:
         """Run the experiments that have not ended, as a local sweep does on a machine for this stack alone."""
         left = {file: planned for file, planned in zip(self.files, self.plan, strict=True) if file.exists()}
         device, progress = Device("the job", 1, stack=len(self.plan)), Progress(self.plan)
-        self.pool = Pool([device], self.retries, self.runs / "sweep", self.cancellations, progress)
+        self.pool = Pool(
+            [device], self.retries, self.runs / "sweep", self.cancellations, progress, patience=PATIENCE_SECONDS
+        )
         self.pool.run_files([*left.values()], [*left])
         if any(file.exists() for file in self.files):  # depending on Slurm's configuration, runs are warned, too
             time.sleep(END_SECONDS)
@@ -104,15 +108,15 @@ def _parameters(options: Json) -> Json:
 
     Options of sbatch that are false or None are left out, as is one whose negation (``no-requeue``) is given.
     """
-    given = {key: value for key, value in options.items() if _is_set(value) or (key in FLAGS and value is not None)}
-    given.pop("max_num_timeout", None)
-    if isinstance(given.get("setup"), str):
-        given["setup"] = [given["setup"]]
-    if more := given.get("additional_parameters"):
+    used = {key: value for key, value in options.items() if _is_set(value) or (key in FLAGS and value is not None)}
+    used.pop("max_num_timeout", None)
+    if isinstance(used.get("setup"), str):
+        used["setup"] = [used["setup"]]
+    if more := used.get("additional_parameters"):
         # With underscores, as submitit has them: otherwise, sbatch would be given some options twice.
         more = {key.replace("-", "_"): value for key, value in more.items() if _is_set(value)}
-        given["additional_parameters"] = {key: value for key, value in more.items() if f"no_{key}" not in more}
-    return {key if key in UNPREFIXED else f"slurm_{key}": value for key, value in given.items()}
+        used["additional_parameters"] = {key: value for key, value in more.items() if f"no_{key}" not in more}
+    return {key if key in UNPREFIXED else f"slurm_{key}": value for key, value in used.items()}
 
 
 def _is_set(value: object) -> bool:

@@ -26,12 +26,12 @@ def made_experiment(exp: str, **changes: Any) -> Experiment:
     """Return the settings of a made-up named experiment: its suffix decides the rate; arms differ by their norm."""
     words = exp.partition("_")[2].split("_")
     rate = RATE * (2 if "high" in words else 0.5 if "low" in words else 1)
-    given = {"exp": exp, "norm": "_".join(word for word in words if word not in ("high", "low")), "lr": rate,
+    settings = {"exp": exp, "norm": "_".join(word for word in words if word not in ("high", "low")), "lr": rate,
              "train__max_epoch": EPOCHS}  # fmt: skip
     corpus = exp.partition("_")[0].removeprefix("mini")
     if corpus in LABELLED:
-        given |= {"task": "classification", "data__name": corpus}
-    return experiment(**given | changes)
+        settings |= {"task": "classification", "data__name": corpus}
+    return experiment(**settings | changes)
 
 
 def named(exp: str) -> Arm | None:
@@ -114,7 +114,7 @@ def line(first: float, last: float, points: int) -> list[float]:
 
 
 def held(arms: Mapping[str, Mapping[float, Sequence[float]]], exp: str = "toy_postln_warm", **more: Any) -> Evidence:
-    """Return evidence of arms at rates, by arm and rate the BLEU of every seed; an arm's own rate is the first.
+    """Return evidence of arms at rates, by arm and rate the BLEU of every seed; an arm's usual rate is the first.
 
     Of BERT, what is given is the part of the way from the unigram entropy to the best arm's loss, in percent.
     """
@@ -122,5 +122,5 @@ def held(arms: Mapping[str, Mapping[float, Sequence[float]]], exp: str = "toy_po
     rates = {arm: {rate: {seed: made(exp, seed, bleu, **({"loss": 10 - 0.08 * bleu} if masked else {}) | more)
                           for seed, bleu in enumerate(bleus, 1)}
                    for rate, bleus in of_rate.items()} for arm, of_rate in arms.items()}  # fmt: skip
-    own = {arm: next(iter(of_rate.values())) for arm, of_rate in rates.items()}
-    return Evidence(own, rates, entropies={"unigram_bits": 9.0} if masked else {})
+    usual = {arm: next(iter(of_rate.values())) for arm, of_rate in rates.items()}
+    return Evidence(usual, rates, entropies={"unigram_bits": 9.0} if masked else {})

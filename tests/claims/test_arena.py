@@ -64,11 +64,12 @@ def evidence_of_collapse(kept_in_failing: float) -> Evidence:
 
 
 def test_a_measure_that_separates_has_an_area_of_one():
-    found = separation(evidence_of_collapse(1e-4), VANISHING)
-    assert (found.effect.value, found.effect.interval) == (1.0, (1.0, 1.0))
-    assert (found.failing, found.training, found.arms) == (3, 3, 2)
+    measured = separation(evidence_of_collapse(1e-4), VANISHING)
+    assert (measured.effect.value, measured.effect.interval) == (1.0, (1.0, 1.0))
+    assert (measured.failing, measured.training, measured.arms) == (3, 3, 2)
     assert separation(evidence_of_collapse(0.9), VANISHING).effect.value == 0.0
-    assert [found.cause for found in separations(evidence_of_collapse(1e-4))] == [*CAUSES[:2]]  # others: no probes
+    causes = [measured.cause for measured in separations(evidence_of_collapse(1e-4))]
+    assert causes == [*CAUSES[:2]], "the others were not probed"
     assert not separations(Evidence())
     assert VANISHING.of(collapsing("rezero_nowarm", 101, 80.0, 0.5, start=0.0)) == -1.0, "the stack that has a gradient"
 
@@ -81,8 +82,8 @@ def test_the_area_counts_pairs_and_its_interval_draws_seeds_with_all_of_their_ru
 
 def test_prediction_is_judged_once_all_arms_were_run():
     evidence = evidence_of_collapse(1e-4)
-    found = Predicts(ARMS).judge(evidence)
-    assert (found.verdict, found.needs) == ("inconclusive", f"{len(ARMS) - 2} more arms")
+    finding = Predicts(ARMS).judge(evidence)
+    assert (finding.verdict, finding.needs) == ("inconclusive", f"{len(ARMS) - 2} more arms")
     whole = dict.fromkeys(ARMS, evidence.rates["postln_warm"]) | evidence.rates
     assert Predicts(ARMS).judge(Evidence({}, whole)).verdict == "reproduced"
     lost = evidence_of_collapse(0.9).rates["postln_nowarm"]

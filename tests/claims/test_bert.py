@@ -98,20 +98,20 @@ def judged(runs: list[Run]) -> Judged:
     ],
 )
 def test_bert_3_is_where_pre_ln_is_above(gains: Any, noise: float, verdict: str) -> None:
-    found = judged(runs_of(dict(zip((100, 200, 300), gains, strict=True)), noise))
-    assert (found.verdict, found.seeds) == (verdict, 6), found.ours
-    assert f"above at {sum(gain > 0 for gain in gains)} of 3 checkpoints" in found.ours
-    assert len(found.evidence) == len(set(found.evidence)) == 2 * 3 * 6
+    result = judged(runs_of(dict(zip((100, 200, 300), gains, strict=True)), noise))
+    assert (result.verdict, result.seeds) == (verdict, 6), result.ours
+    assert f"above at {sum(gain > 0 for gain in gains)} of 3 checkpoints" in result.ours
+    assert len(result.evidence) == len(set(result.evidence)) == 2 * 3 * 6
     effect = judged(runs_of({100: 0.01, 200: 0.05}, noise=0.0)).effect
     assert effect and effect.value == pytest.approx(3.0)
 
 
 def test_small_models_have_a_verdict_of_their_own() -> None:
     """Fine-tuning of a small model counts for the corpus of its pre-training."""
-    found = row_of(MRPC, gathered(runs_of({100: 0.03, 200: 0.03, 300: 0.03}, setting="minimrpc")), {})
-    (other,) = found.others
-    assert found.own.verdict == "not-run"
-    assert (other.data, other.fidelity, other.verdict) == ("wikinews", "adapted", "reproduced")
+    row = row_of(MRPC, gathered(runs_of({100: 0.03, 200: 0.03, 300: 0.03}, setting="minimrpc")), {})
+    (small,) = row.others
+    assert row.own.verdict == "not-run"
+    assert (small.data, small.fidelity, small.verdict) == ("wikinews", "adapted", "reproduced")
 
 
 def test_only_equally_long_pre_training_is_compared() -> None:
@@ -123,8 +123,8 @@ def test_only_equally_long_pre_training_is_compared() -> None:
     noisy = runs_of(dict.fromkeys(gains, 0.003), noise=0.02)
     for of_case, needs in ((apart, f"{PRE} and {POST} with the same seeds and checkpoints"), (lacking, "1 seeds"),
                            (noisy, "about "), (runs_of({100: 0.03, 200: 0.03}), "3 checkpoints")):  # fmt: skip
-        found = judged(of_case)
-        assert found.verdict == "inconclusive" and (found.needs or "").startswith(needs)
+        result = judged(of_case)
+        assert result.verdict == "inconclusive" and (result.needs or "").startswith(needs)
 
 
 def test_runs_without_the_papers_pre_training_are_no_evidence() -> None:

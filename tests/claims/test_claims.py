@@ -152,29 +152,29 @@ def test_the_replication_stands_once_it_is_decided_or_has_all_seeds() -> None:
         (both, {}, "reproduced", "reproduced", None),
         ({}, both, "reproduced", None, "reproduced"),
     ):
-        (found,) = row("MT-1.anchored", on_rates("toy", explored), on_rates("toy", new)).others
-        assert (found.verdict, found.explored, found.replicated) == (standing, before, replicated)
+        (judged,) = row("MT-1.anchored", on_rates("toy", explored), on_rates("toy", new)).others
+        assert (judged.verdict, judged.explored, judged.replicated) == (standing, before, replicated)
 
 
 def test_a_claim_that_runs_suggested_is_judged_on_new_ones_alone() -> None:
     ramps = {"postln_warm_encoder": {2e-3: [80.0] * 5}, "postln_warm_decoder": {2e-3: [0.0] * 4 + [80.0]}}
     assert row("X-5b", on_rates("toy", ramps)).others == []
-    (found,) = row("X-5b", [], on_rates("toy", ramps)).others
-    assert (found.verdict, found.seeds) == ("reproduced", 5)
+    (judged,) = row("X-5b", [], on_rates("toy", ramps)).others
+    assert (judged.verdict, judged.seeds) == ("reproduced", 5)
     ramps["postln_warm_decoder"] = {2e-3: [0.0] * 3 + [80.0] * 2}
-    (found,) = row("X-5b", [], on_rates("toy", ramps)).others
-    assert found.verdict == "contradicted"
+    (judged,) = row("X-5b", [], on_rates("toy", ramps)).others
+    assert judged.verdict == "contradicted"
     ramps["postln_warm_encoder"] = {2e-3: [80.0] * 4}
-    (found,) = row("X-5b", [], on_rates("toy", ramps)).others
-    assert (found.verdict, found.needs) == ("inconclusive", "seeds at 0.002: 1 of postln_warm_encoder")
+    (judged,) = row("X-5b", [], on_rates("toy", ramps)).others
+    assert (judged.verdict, judged.needs) == ("inconclusive", "seeds at 0.002: 1 of postln_warm_encoder")
 
 
 @pytest.mark.parametrize(("hits", "verdict"), [(4, "reproduced"), (3, "inconclusive"), (1, "contradicted")])
 def test_an_arm_of_which_some_seeds_train_neither_trains_nor_fails(hits: int, verdict: str) -> None:
     runs = {seed: made(seed=seed, bleu=30.0 if seed <= hits else 1.0) for seed in range(1, 6)}
     evidence = Evidence({"postln_nowarm_radam": runs}, {"preln_warm": {1e-3: {1: made(bleu=30.0)}}})
-    found = Trains("postln_nowarm_radam", least=SHARE).judge(evidence)
-    assert (found.verdict, found.needs) == (verdict, "10 seeds" if verdict == "inconclusive" else None)
+    finding = Trains("postln_nowarm_radam", least=SHARE).judge(evidence)
+    assert (finding.verdict, finding.needs) == (verdict, "10 seeds" if verdict == "inconclusive" else None)
 
 
 @pytest.mark.parametrize("kept", [0, 3])
@@ -230,11 +230,11 @@ def test_the_gradient_after_the_ramp_is_not_one_within_it() -> None:
 
 
 def test_without_a_run_of_an_arm_the_claim_is_not_run_and_says_what_to_run() -> None:
-    found = row("MT-1.anchored", made_runs("iwslt", {"postln_warm": {}}))
-    assert (found.own.verdict, found.own.needs) == ("not-run", "runs of postln_nowarm")
-    assert found.own.command == "ln-repro run -m exp=iwslt_postln_warm,iwslt_postln_nowarm seed=1,2,3,4,5"
-    assert found.cost_gpu_hours == 10
-    assert [found.own.verdict for found in claim_rows({}, {}, [])] == ["not-run"] * (len(ALL) + len(STATEMENTS))
+    claim = row("MT-1.anchored", made_runs("iwslt", {"postln_warm": {}}))
+    assert (claim.own.verdict, claim.own.needs) == ("not-run", "runs of postln_nowarm")
+    assert claim.own.command == "ln-repro run -m exp=iwslt_postln_warm,iwslt_postln_nowarm seed=1,2,3,4,5"
+    assert claim.cost_gpu_hours == 10
+    assert [claim.own.verdict for claim in claim_rows({}, {}, [])] == ["not-run"] * (len(ALL) + len(STATEMENTS))
 
 
 @pytest.mark.parametrize("id", MEASURED)

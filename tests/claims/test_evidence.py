@@ -22,17 +22,17 @@ SETTINGS = build(compose(["exp=toy_preln_nowarm", "precision=fp32"])).settings()
 AXES = build(compose(["exp=toy_preln_nowarm", "precision=fp32"])).axes
 
 
-def ids(found: Evidence) -> set[str]:
+def ids(evidence: Evidence) -> set[str]:
     """Return the records that are evidence for the named experiments."""
-    return {run.record.id for one in found.by_start for arm in one.arms.values() for run in arm.values()}
+    return {run.record.id for arm in evidence.arms.values() for run in arm.values()}
 
 
 def test_runs_of_the_replication_are_evidence_of_their_own(tmp_path) -> None:
     store(tmp_path, *(record(id=f"{seed:010}", exp="toy_mine", axes={**AXES, "seed": seed},
                              settings={**SETTINGS, "seed": seed}) for seed in (100, 101)))  # fmt: skip
-    found = read_archive(tmp_path)
-    assert {run.seed for run in found.kept.runs} == {100, 101}
-    for evidence, seed in ((found.evidence, 100), (found.replication, 101)):
+    archive = read_archive(tmp_path)
+    assert {run.seed for run in archive.kept.runs} == {100, 101}
+    for evidence, seed in ((archive.evidence, 100), (archive.replication, 101)):
         assert {*evidence["toy"].rates["preln_nowarm"][2e-3]} == {seed}
 
 
@@ -49,28 +49,29 @@ def test_runs_of_the_replication_are_evidence_of_their_own(tmp_path) -> None:
 def test_a_run_that_is_not_what_its_name_says_is_none(changes: dict[str, Any], own: list[str]) -> None:
     runs = [made(), made(**{"exp": "toy_postln_warm", **changes})]
     runs[1].record.id = "b"
-    (found,) = gather(runs, named, (), {}).values()
-    assert ids(found) == {runs[0].record.id}
+    (evidence,) = gather(runs, named, (), {}).values()
+    assert ids(evidence) == {runs[0].record.id}
     shown = own_settings(runs[1].experiment, named)
     assert {*own} <= {*shown} and bool(own) == bool(shown)
 
 
 def test_a_run_at_another_rate_is_evidence_of_the_arm_at_that_rate_and_of_the_experiment_named_so() -> None:
     runs = [made(), made(lr=7e-3), made(lr=2 * RATE)]
-    found = gathered(runs)["toy"]
-    assert {arm: [run.experiment.lr for run in of.values()] for arm, of in found.arms.items()} == {
+    evidence = gathered(runs)["toy"]
+    assert {arm: [run.experiment.lr for run in of.values()] for arm, of in evidence.arms.items()} == {
         "postln_warm": [RATE], "postln_warm_high": [2 * RATE],  # whatever it was called when it was started
     }  # fmt: skip
-    assert [*found.curve("postln_warm")] == [*found.curve("postln_warm_high")] == [RATE, 2 * RATE, 7e-3]
+    assert [*evidence.curve("postln_warm")] == [*evidence.curve("postln_warm_high")] == [RATE, 2 * RATE, 7e-3]
 
 
 def test_a_variation_stands_apart_and_still_counts_as_the_best_arm() -> None:
     others = [made("toy_preln_warm", seed, 60.0, init="fairseq") for seed in (1, 2, 3)]
     others += [made("toy_preln_nowarm", seed, 65.0, init="fairseq") for seed in (1, 2)]  # too few to compare with
-    found = gathered([*made_runs("toy", {"postln_warm": {}}), *others])["toy"]
-    assert [*found.arms] == ["postln_warm"] and "preln_warm" not in found.rates
-    assert {name: [*one.arms] for name, one in found.others.items()} == {"init=fairseq": ["preln_warm", "preln_nowarm"]}
-    assert found.relative_bleu(found.arms["postln_warm"][3]) == 0.5
+    evidence = gathered([*made_runs("toy", {"postln_warm": {}}), *others])["toy"]
+    assert [*evidence.arms] == ["postln_warm"] and "preln_warm" not in evidence.rates
+    varied = {name: [*part.arms] for name, part in evidence.others.items()}
+    assert varied == {"init=fairseq": ["preln_warm", "preln_nowarm"]}
+    assert evidence.relative_bleu(evidence.arms["postln_warm"][3]) == 0.5
 
 
 def test_runs_on_other_text_than_the_corpus_or_than_most_runs_are_no_evidence() -> None:
@@ -84,20 +85,20 @@ def test_a_variation_is_compared_with_the_best_arm_with_and_without_it() -> None
     arms = {"postln_warm": {"init": "fairseq", "bleu": 20.0}, "preln_nowarm": {"bleu": 40.0},
             "preln_warm": {"model__branch_gain": 0.5, "bleu": 80.0}}  # fmt: skip
     for names, best in ((["postln_warm", "preln_nowarm"], 40.0), ([*arms], 80.0)):
-        found = gathered(made_runs("toy", {name: arms[name] for name in names}))["toy"].others["init=fairseq"]
-        assert found.relative_bleu(found.arms["postln_warm"][3]) == 20.0 / best
+        evidence = gathered(made_runs("toy", {name: arms[name] for name in names}))["toy"].others["init=fairseq"]
+        assert evidence.relative_bleu(evidence.arms["postln_warm"][3]) == 20.0 / best
 
 
 def test_an_arm_of_few_seeds_is_the_best_only_if_none_of_three_would_train_beside_it() -> None:
     for bleu, best in ((44.5, 44.5), (43.5, 50.0), (0.0, 50.0)):  # a run trains at 44
-        found = held({"one": {1.0: [50.0] * 2}, "other": {1.0: [bleu] * 3}})
-        assert found.best(made("toy_postln_warm"))[0] == best and found.trained(found.arms["one"][1])
+        evidence = held({"one": {1.0: [50.0] * 2}, "other": {1.0: [bleu] * 3}})
+        assert evidence.best(made("toy_postln_warm"))[0] == best and evidence.trained(evidence.arms["one"][1])
 
 
 def test_skill_is_known_where_the_entropy_of_the_corpus_is() -> None:
     runs = made_runs("toy", {"postln_warm": {"loss": 3.0}, "preln_warm": {"loss": 6.0}})
-    found = gathered(runs, unigram_bits=10.0)["toy"]  # blind to the source: 8 bits
-    assert [found.skill(found.arms[arm][3]) for arm in ("postln_warm", "preln_warm")] == [1.0, 3 / 6]
+    evidence = gathered(runs, unigram_bits=10.0)["toy"]  # blind to the source: 8 bits
+    assert [evidence.skill(evidence.arms[arm][3]) for arm in ("postln_warm", "preln_warm")] == [1.0, 3 / 6]
     worse = gathered([run := made(loss=9.5)])["toy"]
     assert math.isnan(worse.skill(run)) and math.isnan(gather([run], named, (), {})["toy"].skill(run))
 

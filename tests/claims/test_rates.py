@@ -42,17 +42,17 @@ def curve(*hits: int, seeds: int = 5, lowest: float = 1.0) -> Curve:
     ],
 )
 def test_a_factor_in_lr50(warm: Curve, none: Curve, verdict: str, needs: str | None) -> None:
-    found = RateFactor((WARM, NONE)).judge(held({WARM: warm, NONE: none}))
-    assert (found.verdict, found.needs) == (verdict, needs), found.text
-    assert len(found.runs) == sum(map(len, [*warm.values(), *none.values()]))
+    finding = RateFactor((WARM, NONE)).judge(held({WARM: warm, NONE: none}))
+    assert (finding.verdict, finding.needs) == (verdict, needs), finding.text
+    assert len(finding.runs) == sum(map(len, [*warm.values(), *none.values()]))
 
 
 def test_fishers_test_is_made_at_the_rates_of_both_lr50s_and_its_level_divided() -> None:
     """Five of five against none has p = 0.0079, which is below 0.05 / 6 and not below 0.05 / 7."""
     for rates, verdict in ((6, REPRODUCED), (7, INCONCLUSIVE)):
         warm, none = curve(*[5] * 3, *[0] * (rates - 3)), curve(5, *[0] * (rates - 1))
-        found = RateFactor((WARM, NONE)).judge(held({WARM: warm, NONE: none}))
-        assert found.verdict == verdict and found.effect and found.effect.interval[0] > 1.5
+        finding = RateFactor((WARM, NONE)).judge(held({WARM: warm, NONE: none}))
+        assert finding.verdict == verdict and finding.effect and finding.effect.interval[0] > 1.5
 
 
 def by_nll(*nlls: float, bleu: float = 0.0, seeds: int = 5) -> dict[float, dict[int, Run]]:
@@ -68,15 +68,15 @@ def test_an_arm_that_higher_rates_may_help_has_not_failed() -> None:
         ((6.0, 5.5, 5.7), None),
         ((5.9, 9.0, math.inf), None),
     ):
-        found = RateFactor((WARM, NONE)).judge(Evidence({}, {WARM: trains, NONE: by_nll(*nlls)}))
-        assert (found.verdict, found.needs) == (INCONCLUSIVE if needs else REPRODUCED, needs)
+        finding = RateFactor((WARM, NONE)).judge(Evidence({}, {WARM: trains, NONE: by_nll(*nlls)}))
+        assert (finding.verdict, finding.needs) == (INCONCLUSIVE if needs else REPRODUCED, needs)
 
 
 def test_arms_that_were_not_run_or_train_nowhere_decide_nothing() -> None:
     assert RateFactor((WARM, NONE)).judge(held({WARM: curve(5)})).needs == "runs of postln_nowarm"
     nothing = held({WARM: curve(0, 0), NONE: curve(0, 0), "best": curve(5)})
-    found = RateFactor((WARM, NONE)).judge(nothing)
-    assert (found.verdict, found.note) == (INCONCLUSIVE, "nothing trains here")
+    finding = RateFactor((WARM, NONE)).judge(nothing)
+    assert (finding.verdict, finding.note) == (INCONCLUSIVE, "nothing trains here")
 
 
 def test_a_masked_lm_trains_by_its_distance_from_the_unigram_entropy() -> None:
@@ -115,9 +115,9 @@ def at_best(first: dict[float, tuple[float, float]], second: float = 30.0, edge:
     ],
 )
 def test_not_worse_at_the_best_rates(first, options, verdict, words) -> None:
-    found = at_best(first, **options)
-    assert found.verdict == verdict and words in found.text
-    assert (found.note == "saturated") == (options.get("second") == 96.0)
+    finding = at_best(first, **options)
+    assert finding.verdict == verdict and words in finding.text
+    assert (finding.note == "saturated") == (options.get("second") == 96.0)
 
 
 @pytest.mark.parametrize(
@@ -136,15 +136,15 @@ def test_just_above_nothing_under_sgd(none, warm, adam, verdict) -> None:
 def test_without_the_ramp_alone_the_effect_is_starvation(none, verdict, note) -> None:
     noise = (-0.5, 0.5, 0.0, -0.5, 0.5)
     arms = {"none": {1.0: [none + part for part in noise]}, "warm": {1.0: [25.0] * 5, 2.0: [3.0] * 5}}
-    found = NotStarved(("none", "warm")).judge(held(arms))
-    assert (found.verdict, found.note) == (verdict, note)
+    finding = NotStarved(("none", "warm")).judge(held(arms))
+    assert (finding.verdict, finding.note) == (verdict, note)
 
 
 def test_a_usable_range_has_ends_that_may_be_open() -> None:
     evidence = held({WARM: curve(0, 4, 3, 5, 0), NONE: curve(5, 5), "rezero_warm": curve(0, 0)})
-    found = usable_range(evidence, WARM)
-    assert found and (found.low, found.high, found.octaves, found.open) == (2.0, 8.0, 2.0, (False, False))
-    assert str(found) == "2-8" and str(usable_range(evidence, NONE)) == "<1-2+"
+    limits = usable_range(evidence, WARM)
+    assert limits and (limits.low, limits.high, limits.octaves, limits.open) == (2.0, 8.0, 2.0, (False, False))
+    assert str(limits) == "2-8" and str(usable_range(evidence, NONE)) == "<1-2+"
     assert usable_range(evidence, "rezero_warm") is None
     best = Evidence({}, {WARM: by_nll(3.0, 2.0, 4.0), NONE: by_nll(3.0, 2.0), "preln_warm": by_nll(2.0, 3.0, seeds=2)})
     assert [best_rate(best, arm) and best_rate(best, arm)[0] for arm in best.rates] == [2.0, 2.0, None]
@@ -160,18 +160,18 @@ def test_the_multiverse_does_not_contradict_where_both_may_train_at_higher_rates
 
 
 def test_a_run_that_is_not_finite_does_not_train_and_fails_whatever_its_bleu() -> None:
-    found = held({WARM: curve(5)})
+    evidence = held({WARM: curve(5)})
     lost, stuck = (made("toy_postln_warm", 6, 80.0, rule=rule) for rule in ("not_finite", "stuck"))
     assert (lost.bleu, lost.loss, lost.nll) == (0.0, math.inf, math.inf) and (stuck.bleu, stuck.loss) == (80.0, 4.0)
-    assert not found.trained(lost) and found.failed(lost)
-    assert found.trained(stuck) and not found.failed(stuck)
+    assert not evidence.trained(lost) and evidence.failed(lost)
+    assert evidence.trained(stuck) and not evidence.failed(stuck)
 
 
 def test_sensitivity_is_how_much_worse_the_other_rates_are_on_the_mean() -> None:
-    found = {1e-3: [2.0, 4.0], 2e-3: [5.0, math.inf]}  # means 3 and, with at most 6 bits, 5.5
-    value, (low, high) = sensitivity(found, found, most=6.0)
+    losses = {1e-3: [2.0, 4.0], 2e-3: [5.0, math.inf]}  # means 3 and, with at most 6 bits, 5.5
+    value, (low, high) = sensitivity(losses, losses, most=6.0)
     assert value == pytest.approx(4.25 - 3.0) and 0 <= low < value < high < 2.1
-    best = sensitivity({5e-4: [2.5], **found}, found, most=6.0)  # with one seed, there is no interval
+    best = sensitivity({5e-4: [2.5], **losses}, losses, most=6.0)  # with one seed, there is no interval
     assert best == (pytest.approx(4.25 - 2.5), (-math.inf, math.inf))
     dense = {1e-3: [3.0], 2e-3: [4.0], 8e-3: [6.0]}  # one bit for each doubling
     assert sensitivity(dense, dense, 9.0)[0] == pytest.approx(1.5) == sensitivity(dense, [1e-3, 8e-3], 9.0)[0]
@@ -184,10 +184,10 @@ def test_the_prediction_interval_by_hand() -> None:
 
 
 def test_fishers_p_values_are_scipys_for_every_table_of_up_to_seven_seeds() -> None:
-    for one, other in product(range(1, 8), repeat=2):
-        for hits, others in product(range(one + 1), range(other + 1)):
-            theirs = stats.fisher_exact([[hits, one - hits], [others, other - others]]).pvalue
-            assert fisher_exact(hits, one, others, other) == pytest.approx(theirs, rel=1e-9)
+    for runs, other_runs in product(range(1, 8), repeat=2):
+        for hits, other_hits in product(range(runs + 1), range(other_runs + 1)):
+            theirs = stats.fisher_exact([[hits, runs - hits], [other_hits, other_runs - other_hits]]).pvalue
+            assert fisher_exact(hits, runs, other_hits, other_runs) == pytest.approx(theirs, rel=1e-9)
 
 
 @pytest.mark.parametrize("arm", [arm for arms in CELLS.values() for arm in arms])
@@ -207,10 +207,10 @@ def test_only_rates_from_the_best_one_on_count():
     for rate, runs in evidence.rates["postln_warm"].items():
         for run in runs.values():
             run.record.epochs[-1].valid_loss = abs(rate - 2e-3)
-    found = lr50(evidence, "postln_warm")
-    assert [*found.counts] == [2e-3, 4e-3, 8e-3]
-    assert 4e-3 < found.interval[0] < found.median < found.interval[1] < 8e-3
-    assert found.median == pytest.approx(math.sqrt(4e-3 * 8e-3), rel=0.01)
+    limit = lr50(evidence, "postln_warm")
+    assert [*limit.counts] == [2e-3, 4e-3, 8e-3]
+    assert 4e-3 < limit.interval[0] < limit.median < limit.interval[1] < 8e-3
+    assert limit.median == pytest.approx(math.sqrt(4e-3 * 8e-3), rel=0.01)
 
 
 def test_arms_that_always_or_never_train_have_one_known_end():

@@ -29,7 +29,8 @@ def setting(request: pytest.FixtureRequest) -> str:
 
 def known(setting: str) -> frozenset[str]:
     """Return every arm of a setting."""
-    return frozenset(name.partition("_")[2] for name, one in registered(CONF).items() if one.setting == setting)
+    names = [name for name, experiment in registered(CONF).items() if experiment.setting == setting]
+    return frozenset(name.partition("_")[2] for name in names)
 
 
 def test_every_arm_has_the_same_runs_of_which_as_many_train_and_fail(setting: str) -> None:
@@ -45,8 +46,8 @@ def test_every_arm_has_the_same_runs_of_which_as_many_train_and_fail(setting: st
                 assert ours.relative_bleu(run) == pytest.approx(recomputed.relative(run.record.plain(), arms), **RATIOS)
             counted = sum(map(ours.trained, runs)), sum(map(ours.failed, runs)), len(runs)
             assert counted == recomputed.counts(theirs[rate].values(), arms), (arm, rate)
-        found = usable_range(ours, arm)
-        assert (found and (found.low, found.high)) == recomputed.usable(setting, arm, arms), arm
+        limits = usable_range(ours, arm)
+        assert (limits and (limits.low, limits.high)) == recomputed.usable(setting, arm, arms), arm
 
 
 def test_the_intervals_of_mt_4_are_the_same(setting: str) -> None:
@@ -57,12 +58,12 @@ def test_the_intervals_of_mt_4_are_the_same(setting: str) -> None:
         pytest.skip(f"no rate with three seeds on {setting}")
     rates = [recomputed.best_rate(setting, arm) for arm in best.arms]
     first, second = (recomputed.by_rate(setting, arm)[rate] for arm, rate in zip(best.arms, rates, strict=True))
-    found, seeds = best.judge(archive().evidence[setting]), sorted({*first} & {*second})
-    if found.note == "saturated":
+    finding, seeds = best.judge(archive().evidence[setting]), sorted({*first} & {*second})
+    if finding.note == "saturated":
         assert max(recomputed.bleu(run) for run in (*first.values(), *second.values())) > 95
         return
     low, high = recomputed.student(recomputed.bleu(first[seed]) - recomputed.bleu(second[seed]) for seed in seeds)
-    assert found.effect and found.effect.interval == pytest.approx((low, high), **RATIOS)
+    assert finding.effect and finding.effect.interval == pytest.approx((low, high), **RATIOS)
 
 
 @pytest.mark.parametrize("fast", ["preln_warm", "preln_nowarm_anchored"])

@@ -11,7 +11,7 @@ import torch
 from ln_repro.model.probes.collapse import collapse
 from ln_repro.model.schemes.registry import SCHEMES
 from tests.engine.made import criterion, sample
-from tests.engine.test_training import came_to
+from tests.engine.test_loop import came_to
 
 SIZE = {"layers": 2, "width": 16, "ffn": 32, "heads": 2}
 PAD = 1

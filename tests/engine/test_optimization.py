@@ -14,7 +14,7 @@ from ln_repro.experiment.learning_rate import LearningRate
 from ln_repro.experiment.optimizer import Optimizer
 from ln_repro.experiment.settings import Schedule
 from tests.engine.made import adam, sgd
-from tests.engine.test_training import came_to
+from tests.engine.test_loop import came_to
 
 BETAS = (0.9, 0.98)
 ROUNDING = 1e-5

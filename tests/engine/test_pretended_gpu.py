@@ -115,7 +115,6 @@ def results(guard, corpus, tmp_path_factory):
     for plant in PLANTED_IN_STACK:
         add_stack(plant, 3, {"norm": "postln", "precision": "fp32"}, plant=plant)
     add_stack("8 rows", 8, {"norm": "preln", "model__layers": 6, "train__clip_norm": 0, "precision": "bf16"})
-    add("two processes", "cuda", **{"add up": True})
     command = [sys.executable, "-W", "ignore", "-m", "tests.engine.pretended_gpu.rehearse", guard]
     given = json.dumps([*cases.values()])
     done = subprocess.run([*command, given], capture_output=True, text=True, check=False, cwd=ROOT)
@@ -184,8 +183,3 @@ def test_a_read_and_a_draw_in_a_stack_are_found(results):
 def test_an_update_of_eight_rows_has_few_operations(results):
     """Eight separate ones have more than five times as many."""
     assert 1000 < results["8 rows", "cuda"]["operations"]["3"] <= 1300
-
-
-def test_adding_up_over_processes_does_not_wait_for_the_device(results):
-    expected = {"sums": [2.0, 28.0], "gradients": [6.0] * 3, "waits": {}}
-    assert results["two processes", "cuda"] == expected

@@ -32,13 +32,13 @@ def test_an_experiment_is_run_as_it_was_queued_whatever_was_edited_meanwhile(tmp
         typed_run("exp=iwslt_postln_nowarm_sgd", 'data.source="it\'s here"', "lr=0.1234567890123", "eval.average=5"),
         typed_run("exp=bert_preln_nowarm_linear", "data.train=a", "data.valid=b", "paths.runs=some where", "seed=3"),
     ]
-    files = queued.write([typed[:1], typed[1:]], tmp_path / "queue")
+    (first,), others = queued.write([typed[:1], typed[1:]], tmp_path / "queue")
     listed = queued.listed(tmp_path / "queue")
     assert [{*listed[0]}, {*listed[1]}] == [{typed[0].name}, {run.name for run in typed[1:]}]
     setting = conf / "setting" / "toy.yaml"
     setting.write_text(setting.read_text().replace("  lr: 2e-3\n", "  lr: 9e-3\n"))
     assert typed_run("exp=toy_postln_warm").experiment.lr == 9e-3
-    assert [cli.main(["run", "--queued", str(file)]) for file in files] == [0] * 3
+    assert [cli.main(["run", "--queued", str(file)]) for file in (first, *others)] == [0] * 3
     assert ran == [one.experiment for one in typed]
     assert [experiment.id("data") for experiment in ran] == [one.id for one in typed]
 

@@ -84,6 +84,17 @@ def test_a_run_that_is_cancelled_before_its_job_begins_is_not_started(stand_ins,
     assert [tries(run) for run in plan] == [0, 1] and left(job) == []
 
 
+def test_a_job_does_not_keep_its_node_waiting_for_a_run_that_was_started_elsewhere(
+    stand_ins, submitted, tmp_path, monkeypatch
+):
+    plan = stand_ins.planned("good", "good", alike=True)
+    (job,) = submitted(plan, size=2)
+    monkeypatch.setattr(slurm, "PATIENCE_SECONDS", 0.3)
+    with acquire(plan[0].folder.path):
+        job()
+    assert [tries(run) for run in plan] == [0, 1] and left(job) == []
+
+
 def test_cancelling_a_part_of_a_stack_leaves_its_job_to_stop_that_part(queue, tool, tmp_path):
     answer, _ = queue
     tool("scancel", f"echo $@ >> '{tmp_path / 'cancelled'}'")
@@ -115,41 +126,6 @@ def test_the_queue_is_read_once_for_all_jobs_if_there_are_any(queue, tmp_path):
     assert len(asked.read_text().splitlines()) == 1
 
 
-def test_with_fail_fast_jobs_that_wait_are_cancelled_after_a_failure(queue, tool, tmp_path, monkeypatch):
-    answer, _ = queue
-    cancelled = tmp_path / "cancelled"
-    tool("scancel", f"echo $@ >> '{cancelled}'\n: > '{tmp_path / 'answer'}'")
-    monkeypatch.setattr(cluster, "WATCH_SECONDS", 0.01)
-    plan = [planned(experiment(seed=seed, paths__runs=tmp_path)) for seed in (1, 2, 3)]
-    queued.write([[run] for run in plan], cluster.arrays(tmp_path) / "ours")
-    answer("5_1|RUNNING|ours\n5_2|PENDING|ours\n")  # the first has ended, without a record
-    board = Progress(plan, lambda: cluster.queued(tmp_path), console=Console(file=(tmp_path / "screen").open("w")))
-    said: list[str] = []
-    monkeypatch.setattr(board, "say", said.append)
-    cluster.watch(plan, board, tmp_path, fail_fast=True)
-    assert cancelled.read_text() == "5_2\n" and "--fail-fast: queued runs not started: 1" in said
-
-
-def test_with_fail_fast_a_run_that_the_user_cancels_is_no_failure(queue, tool, tmp_path, monkeypatch):
-    answer, _ = queue
-    cancelled = tmp_path / "cancelled"
-    tool("scancel", f"echo $@ >> '{cancelled}'")
-    monkeypatch.setattr(cluster, "WATCH_SECONDS", 0.01)
-    plan = [planned(experiment(seed=seed, paths__runs=tmp_path)) for seed in (1, 2)]
-    queued.write([[run] for run in plan], cluster.arrays(tmp_path) / "ours")
-    answer("5_0|RUNNING|ours\n5_1|PENDING|ours\n")
-    board = Progress(plan, lambda: cluster.queued(tmp_path), console=Console(file=(tmp_path / "screen").open("w")))
-    turns = iter(["5_1|PENDING|ours\n"] * 2)  # then none
-
-    def show(states: dict[str, str]) -> None:
-        queued.Cancellations(tmp_path).request([plan[0].name])
-        answer(next(turns, ""))
-
-    monkeypatch.setattr(board, "show", show)
-    cluster.watch(plan, board, tmp_path, fail_fast=True)
-    assert not cancelled.exists()
-
-
 def test_without_slurm_there_is_one_line(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(LnReproError, match="squeue not found"):
@@ -163,6 +139,44 @@ def test_a_launcher_file_and_single_options_change_the_options_of_slurm(tmp_path
     assert (asked["partition"], asked["timeout_min"], asked["cpus_per_task"]) == ("gpu", 99, 4)
     assert asked["additional_parameters"] == {"requeue": True, "reservation": "paper"}
     assert "defaults" not in asked
+
+
+@pytest.fixture
+def watched(queue, tool, tmp_path, monkeypatch):
+    """Return a function that queues runs with seeds 1, 2, ..., and returns their plan, a progress and its messages."""
+    tool("scancel", f"echo $@ >> '{tmp_path / 'cancelled'}'\n: > '{tmp_path / 'answer'}'")
+    monkeypatch.setattr(cluster, "WATCH_SECONDS", 0.01)
+
+    def prepare(runs: int) -> tuple[list[PlannedRun], Progress, list[str]]:
+        plan = [planned(experiment(seed=seed, paths__runs=tmp_path)) for seed in range(1, runs + 1)]
+        queued.write([[run] for run in plan], cluster.arrays(tmp_path) / "ours")
+        progress = Progress(plan, lambda: cluster.queued(tmp_path), Console(file=(tmp_path / "screen").open("w")))
+        said: list[str] = []
+        monkeypatch.setattr(progress, "say", said.append)
+        return plan, progress, said
+
+    return prepare
+
+
+def test_with_fail_fast_jobs_that_wait_are_cancelled_after_a_failure(queue, watched, tmp_path):
+    plan, progress, said = watched(3)
+    queue[0]("5_1|RUNNING|ours\n5_2|PENDING|ours\n")  # the first has ended, without a record
+    cluster.watch(plan, progress, tmp_path, fail_fast=True)
+    assert (tmp_path / "cancelled").read_text() == "5_2\n" and "--fail-fast: queued runs not started: 1" in said
+
+
+def test_with_fail_fast_a_run_that_the_user_cancels_is_no_failure(queue, watched, tmp_path, monkeypatch):
+    plan, progress, _ = watched(2)
+    queue[0]("5_0|RUNNING|ours\n5_1|PENDING|ours\n")
+    turns = iter(["5_1|PENDING|ours\n"] * 2)  # then none
+
+    def show(states: dict[str, str]) -> None:
+        Cancellations(tmp_path).request([plan[0].name])
+        queue[0](next(turns, ""))
+
+    monkeypatch.setattr(progress, "show", show)
+    cluster.watch(plan, progress, tmp_path, fail_fast=True)
+    assert not (tmp_path / "cancelled").exists()
 
 
 @pytest.fixture
@@ -204,10 +218,6 @@ def test_options_of_sbatch_are_text_whatever_yaml_makes_of_them(key, value, scri
     assert script(file=str(lab))[name] == value
 
 
-def test_brackets_that_are_not_yaml_are_text_too(script):
-    assert script("constraint=[a100|h100]&ib")["constraint"] == "[a100|h100]&ib"
-
-
 @pytest.mark.parametrize(
     ("options", "given"),
     [
@@ -228,13 +238,13 @@ def test_options_without_a_value_are_given_or_left_out(options, given, script):
     assert {name: submitted[name] for name in names if name in submitted} == given
 
 
-def test_an_additional_option_replaces_the_one_that_submitit_knows(script):
-    assert script("additional_parameters.cpus-per-task=8")["cpus-per-task"] == "8"
-
-
-def test_numbers_are_numbers(script):
+def test_numbers_are_numbers_and_other_values_text(script, tmp_path):
     given = script("mem_gb=1.5", "timeout_min=99", "gpus_per_node=0", "signal_delay_s=60", "setup=[a b, c]")
     assert [given[name] for name in ("mem", "time", "gpus-per-node", "signal")] == ["1536MB", "99", "0", "USR2@60"]
+    assert "\na b\nc\n" in (tmp_path / "script").read_text()
+    given = script("constraint=[a100|h100]&ib", "additional_parameters.cpus-per-task=8", "setup=module load cuda")
+    assert (given["constraint"], given["cpus-per-task"]) == ("[a100|h100]&ib", "8")  # replaces the one of submitit
+    assert "\nmodule load cuda\n" in (tmp_path / "script").read_text()
 
 
 @pytest.mark.parametrize(
@@ -287,14 +297,6 @@ def test_a_job_that_ended_before_its_run_began_is_explained(queue, script, tmp_p
     (runs / "sweep" / f"{run.name}.log").touch()  # the run began
     warn.cache_clear()
     assert call("status")[1:] == ("no runs yet; `ln-repro run exp=NAME` starts one\n", "")
-
-
-@pytest.mark.parametrize("setup", ["module load cuda", ["module load cuda"]])
-def test_the_commands_before_a_job_may_be_one_string(setup, tmp_path, monkeypatch):
-    submitit, given = pytest.importorskip("submitit"), {}
-    monkeypatch.setattr(submitit.AutoExecutor, "update_parameters", lambda self, **options: given.update(options))
-    slurm.require({"setup": setup}, dry_run=True)
-    assert given == {"slurm_setup": ["module load cuda"]}
 
 
 @pytest.mark.parametrize(

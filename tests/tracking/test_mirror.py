@@ -129,7 +129,9 @@ def test_rows_are_named_as_wandb_groups_them():
 
 
 def test_a_run_arrives_once_in_order_with_its_end_whatever_signals_come(server, run_dir, capfd):
+    before = {**os.environ}
     with mirrored(run_dir) as mirror:
+        assert os.environ["WANDB_SILENT"] == "true"
         write(run_dir, *(train_event(update, gnorm=float("inf")) for update in range(1, 21)))
         until(lambda: ID in server.runs)
         (service,) = services(run_dir)
@@ -140,7 +142,7 @@ def test_a_run_arrives_once_in_order_with_its_end_whatever_signals_come(server, 
         mirror.check()
         finish(run_dir)
     run = server.runs[ID]
-    assert capfd.readouterr() == ("", "") and services(run_dir) == []
+    assert capfd.readouterr() == ("", "") and services(run_dir) == [] and os.environ == before
     assert run.column("update") == list(range(1, 41))
     assert run.column("train/loss") == [10 / update for update in range(1, 41)]
     assert run.history[0]["_timestamp"] == 1767323045.0
@@ -221,13 +223,6 @@ def test_wandb_mode_decides_what_the_settings_leave_open(
     assert [*server.runs] == ([ID] if expected == "online" else [])
     assert bool([*run_dir.glob("wandb/offline-run-*")]) == (expected == "offline")
     assert (run_dir / "wandb").exists() == bool(expected)
-
-
-def test_the_environment_is_as_before_afterwards(server, run_dir):
-    before = {**os.environ}
-    with mirrored(run_dir):
-        assert os.environ["WANDB_SILENT"] == "true"
-    assert os.environ == before
 
 
 @pytest.mark.slow

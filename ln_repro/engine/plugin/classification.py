@@ -54,7 +54,6 @@ class LnClassification(EncoderTask):
     target_dictionary = None  # the targets are classes, none of which is padding
 
     def load_dataset(self, split: str, **_: object) -> None:
-        """Load the sentence pairs and the classes of a split."""
         classes = [int(line) for line in (self.corpus.parent / "text" / f"{split}.label").read_text().split()]
         first, second = self.sides(split)
         self.datasets[split] = LabelledPairs(first, second, classes, self.dictionary, self.experiment.torch_seed)

@@ -26,12 +26,8 @@ class SmoothedNll(torch.autograd.Function):
     def forward(ctx: Any, logits: Tensor, target: Tensor, epsilon: float, pad: int) -> tuple[Tensor, Tensor]:
         """Return the loss and, without a gradient, the negative log-likelihood, both summed over tokens, in nats.
 
-        Args:
-            ctx: what the gradient needs; the logits are saved in their own precision.
-            logits: (tokens, vocabulary).
-            target: (tokens).
-            epsilon: label smoothing.
-            pad: target index that is ignored.
+        ``logits`` (tokens, vocabulary) are saved in their own precision; where ``target`` (tokens) is ``pad``, it is
+        ignored; ``epsilon`` is the label smoothing.
         """
         ignored, share = target.eq(pad), epsilon / (logits.size(-1) - 1)
         log_p = F.log_softmax(logits, dim=-1, dtype=torch.float32)

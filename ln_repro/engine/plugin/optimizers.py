@@ -119,13 +119,11 @@ class Adam(TorchOptimizer):
                 }
 
     def load_state_dict(self, state_dict: Mapping[str, object], optimizer_overrides: None = None) -> None:
-        """Load a checkpoint and its number of steps."""
         super().load_state_dict(state_dict, optimizer_overrides)
         self.steps = max((int(state["step"]) for state in self._optimizer.state.values()), default=0)
 
 
 def optimizer_of(cfg: Optimizer, lr: float, parameters: Sequence[Tensor]) -> TorchOptimizer:
-    """Return the optimizer that ``cfg`` describes."""
     return (Adam if cfg.name == "adam" else TorchOptimizer)(cfg, lr, parameters)
 
 

@@ -38,7 +38,6 @@ class LnTask(FairseqTask):
         self.languages = experiment.data.source_lang, experiment.data.target_lang
 
     def load_words(self, language: str) -> Dictionary:
-        """Return the dictionary of a language."""
         return Dictionary.load(str(self.corpus / f"dict.{language}.txt"))
 
     def sides(self, split: str) -> list[MMapIndexedDataset]:

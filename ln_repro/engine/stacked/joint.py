@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import torch
 from fairseq import utils
 from torch import Tensor, nn
-from torch.nn.utils import parameters_to_vector
 
 from ln_repro.engine.plugin.precision import CastTogether, places, replaced
 from ln_repro.engine.stacked.operations import OutOfVmap
@@ -34,18 +33,13 @@ class Joint:
         self.linear = [number for number, (of, _) in enumerate(self.places) if id(of) in linear]
         self.gradients = torch.zeros(len(models), sum(self.sizes), device=first[0].device)
         self.matrix = torch.empty_like(self.gradients)
-        for model, values, gradient in zip(models, self.matrix, self.gradients, strict=True):
-            self._point(model, values, gradient)
+        for model, *rows in zip(models, self.matrix, self.gradients, strict=True):
+            parts = (row.split_with_sizes(self.sizes) for row in rows)
+            for parameter, value, gradient in zip(model.parameters(), *parts, strict=True):
+                with torch.no_grad():
+                    parameter.set_(value.view_as(parameter).copy_(parameter))
+                parameter.grad = gradient.view_as(parameter)
         self.matrix.requires_grad_()
-
-    @torch.no_grad()
-    def _point(self, model: nn.Module, values: Tensor, gradient: Tensor) -> None:
-        """Copy the parameters of a model to a row, and make them views of it."""
-        values.copy_(parameters_to_vector(model.parameters()))
-        rows = (values.split_with_sizes(self.sizes), gradient.split_with_sizes(self.sizes))
-        for parameter, value, its_gradient in zip(model.parameters(), *rows, strict=True):
-            parameter.set_(value.view_as(parameter))  # type: ignore[call-overload]
-            parameter.grad = its_gradient.view_as(parameter)
 
     def add_up_gradients(self, samples: list[Batch]) -> list[Gradients]:
         """Set the gradients of all rows, like each trainer's own method; return what that returns for each row."""

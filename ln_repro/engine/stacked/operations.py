@@ -139,7 +139,6 @@ def drop(x: Tensor, p: float) -> Tensor:
 
 
 def dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Drop entries in training."""
     return drop(x, p) if training and p else x
 
 

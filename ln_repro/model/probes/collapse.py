@@ -96,19 +96,12 @@ def collapse(criterion: Criterion, model: Model, samples: Sequence[Batch], pad: 
     """Return how alike the tokens of a model are, its gradients, entropies of attention and losses.
 
     All but one loss is measured in evaluation mode; the model's mode, parameters and accumulated gradients do not
-    change. The generator of random numbers is seeded, as it is for every mini-batch of training. Values are means over
-    the mini-batches.
-
-    Args:
-        criterion: the training loss.
-        model: the model, in training mode.
-        samples: the mini-batches.
-        pad: the index of padding.
+    change. The generator of random numbers is seeded, as it is for every mini-batch of training.
 
     Returns:
-        ``cosine`` by stack, as in `watch`; ``gradient``, the norms of the mean gradient of `GRADIENTS` by layer, as in
-        `gradient_norms`; ``entropy`` by kind of attention and layer, as in `relative_entropy`; ``nll``, bits per token
-        without (``eval``) and with dropout (``dropout``).
+        Means over the mini-batches: ``cosine`` by stack, as in `watch`; ``gradient``, the norms of the mean gradient of
+        `GRADIENTS` by layer, as in `gradient_norms`; ``entropy`` by kind of attention and layer, as in
+        `relative_entropy`; ``nll``, bits per token without (``eval``) and with dropout (``dropout``).
     """
     weights = {name: weight for name, weight in layer_weights(**model.stacks).items() if name in GRADIENTS}
     cosines: list[Measured] = []

@@ -36,11 +36,8 @@ def gradient_norms(weights: Weights, losses: Sequence[Callable[[], Tensor]]) -> 
 
     ``norm_of_mean`` is the paper's, the Frobenius norm of the gradient averaged over mini-batches; ``mean_of_norms`` is
     the mean of the norms of each mini-batch's gradient; ``noise``, given two mini-batches or more, is the root of the
-    unbiased variance of a mini-batch's gradient, summed over the entries. Accumulated gradients are not changed.
-
-    Args:
-        weights: as returned by `layer_weights`.
-        losses: a function for each mini-batch that returns its mean loss per target token, in nats.
+    unbiased variance of a mini-batch's gradient, summed over the entries. Accumulated gradients are not changed. Each
+    of ``losses`` returns the mean loss per target token of a mini-batch, in nats.
     """
     of_all = [weight for of_kind in weights.values() for weight in of_kind]
     total = [torch.zeros_like(weight) for weight in of_all]

@@ -2,7 +2,7 @@
 
 `python rehearse.py GUARD CASES`: GUARD is the library built from ``guard.cpp``; CASES is a JSON list of objects with
 ``device``, ``arguments`` of a worker (those of each run of a ``stack``), and optionally ``decode`` (a request to
-`decode`), ``plant`` (an error of `PLANTS`) or ``add up`` (see `add_up`). Prints a JSON list with the results of each.
+`decode`) or ``plant`` (an error of `PLANTS`). Prints a JSON list with the results of each.
 """
 
 import ctypes
@@ -25,7 +25,7 @@ compat.apply()
 from fairseq import utils  # noqa: E402
 
 from ln_repro.engine import decode as decoding  # noqa: E402
-from ln_repro.engine import loop, trainer  # noqa: E402
+from ln_repro.engine import loop  # noqa: E402
 from ln_repro.engine.group import Group  # noqa: E402
 from ln_repro.engine.inputs import read  # noqa: E402
 from ln_repro.engine.plugin import model, optimizers  # noqa: E402
@@ -131,19 +131,6 @@ def decode(request, inputs):
     return {"hypotheses": Path(request["out"]).read_text()}
 
 
-def add_up():
-    """Add up gradients and logs as an update of two equal processes does; return them and what that waited for."""
-    on = torch.device("cuda")
-    gradients = [torch.full(shape, 3.0, device=on) for shape in ((2, 2), (3,))]
-    logs = [{"loss": torch.full((), 0.5, device=on), "sample_size": 7}] * 2
-    device.waits.clear()
-    with mock.patch.object(trainer.distributed, "all_reduce", lambda tensor: tensor.mul_(2)):
-        trainer.add_over_processes(gradients)
-        sums = trainer.sums_over_processes(logs, on)
-    waits = dict(device.waits)
-    return {"sums": [value.item() for value in sums.values()], "gradients": gradients[1].tolist(), "waits": waits}
-
-
 def run(case):
     """Run a case; return its result, or its error."""
     gpu = case["device"] == "cuda"
@@ -152,8 +139,6 @@ def run(case):
     kernel = mock.patch.object(sub_layers, "scaled_dot_product_attention", attend) if gpu else nullcontext()
     with device.PretendedGpu() if gpu else nullcontext(), kernel, plant:
         try:
-            if "add up" in case:
-                return add_up()
             if "stack" in case:
                 return train_stack(inputs)
             return decode(case["decode"], inputs) if "decode" in case else train(inputs)
