@@ -52,20 +52,22 @@ def probes(events: Sequence[Event]) -> list[Probe]:
     last = max((event["update"] for event in probed), default=0)
     collapses = {0, last, *(2**n for n in range(7)), *(4**n for n in range(last.bit_length()))}
     return [
-        Probe(
-            name=event["name"], update=event["update"], batches=event["batches"],
-            values=None if "null" in json.dumps(event["values"]) else _reported(event["name"], event["values"]),
-        )
+        Probe.model_validate({**event, "values": _reported(event["name"], event["values"])})
         for event in probed
         if event["name"] != "collapse" or event["update"] in collapses
-    ]  # fmt: skip
+    ]
 
 
-def _reported(name: str, values: Json) -> Json:
-    """Return the values of a probe that tables and figures use."""
+def _reported(name: str, values: Json) -> Json | None:
+    """Return the values of a probe that tables and figures use; None if one of all was not finite."""
+    if "null" in json.dumps(values):
+        return None
     if name == "gradients":
         norms = {kind: values[kind] for kind in GRADIENT_NORMS}
-        return {kind: {name: of[name] for name in GRADIENT_WEIGHTS if name in of} for kind, of in norms.items()}
+        return {
+            kind: {weight: by_weight[weight] for weight in GRADIENT_WEIGHTS if weight in by_weight}
+            for kind, by_weight in norms.items()
+        }
     if name == "updates":  # the largest change of a matrix, and that of each stack's output
         largest = max(change for of_kind in values["weights"].values() for change in of_kind)
         return {"weights": largest, "outputs": {stack: changes[-1] for stack, changes in values["outputs"].items()}}
