@@ -21,8 +21,8 @@ OUTCOMES = {True: ("trains", "#44AA99", "-", 10), False: ("fails", "#882255", "-
 """Name, colour and line style of runs that train, and of those that do not, and how far above its line a name is."""
 RAMPS = {
     "postln_nowarm": ("nothing", 65, COLOURS["postln"], LINES[False], "o"),
-    "postln_warm_decoder": ("decoder", 35, "#882255", ":", "v"),
-    "postln_warm_encoder": ("encoder", 65, "#332288", "-.", "^"),
+    "postln_warm_decoder": ("decoder", 20, "#882255", ":", "v"),
+    "postln_warm_encoder": ("encoder", 40, "#332288", "-.", "^"),
     "postln_warm": ("both", 50, COLOURS["postln"], LINES[True], "o"),
 }  # fmt: skip
 """Post-LN's arms: the part of the model whose rate has a ramp, at which BLEU this stands beside the line, and looks."""
