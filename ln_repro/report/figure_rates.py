@@ -128,7 +128,7 @@ def _draw(drawn: Sequence[Column], kind: Kind, figure: Figure) -> None:
     first.set_ylabel("validation NLL above\nthe best run (bits)")
     note = ["peak learning rate; bars: LR50, where half of the seeds train, with its 95 % interval"]
     if any(column.limits[1] for column in drawn):
-        note += ["filled: exploration; open, and below in grey: replication with new seeds"]
+        note += ["open: replication with new seeds, which leads below; filled, and below in grey: exploration"]
     if not kind.named:
         note += ["dashed: no warm-up"]
     figure.text(sides["left"], 0.31, "\n".join(note), va="center")
@@ -196,7 +196,7 @@ def _draw_limits(axis: Axes, column: Column, first: bool) -> None:
 
 
 def _draw_factors(axis: Axes, column: Column, first: bool) -> None:
-    """Draw the 2x2 of LR50 with the factors between its cells, and below each number that of the replication."""
+    """Draw the 2x2 of LR50 with the factors between its cells; a whole replication stands above the exploration."""
     axis.set_axis_off()
     axis.set(xlim=(0, 1), ylim=(0, 1))
     across, down = {False: 0.18, True: 0.78}, {"postln": 0.7, "preln": 0.12}
@@ -206,7 +206,9 @@ def _draw_factors(axis: Axes, column: Column, first: bool) -> None:
         axis.text(x, 0.9, "warm-up" if warm else "no warm-up", ha="center", va="center", color=GREY)
     for scheme, y in down.items() if first else ():
         axis.text(-0.08, y, f"LR50, {SCHEMES[scheme]}", ha="right", va="center", color=COLOURS[scheme])
-    for number, part in enumerate(column.limits):
+    explored, replicated = column.limits
+    parts = [replicated, explored] if len(replicated) == len(NAMES) else [explored, replicated]
+    for number, part in enumerate(parts):
         look: dict[str, Any] = {"ha": "center", "va": "center", "color": GREY if number else "black"}
         bold: dict[str, Any] = {} if number else {"fontsize": 9, "fontweight": "bold"}
         for arm, limit in part.items():
