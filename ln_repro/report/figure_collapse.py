@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.judge import Archive
+from ln_repro.claims.words import SCHEMES
 from ln_repro.records.archive import Run
 from ln_repro.report.plotting import COLOURS, LINES, WIDTH, crosses, draw_once, name_line, rate_axis
 
@@ -19,13 +20,15 @@ BEFORE = 0.5
 """Where update 0 is drawn on the logarithmic axis."""
 OUTCOMES = {True: ("trains", "#44AA99", "-", 10), False: ("fails", "#882255", "--", -9)}
 """Name, colour and line style of runs that train, and of those that do not, and how far above its line a name is."""
+RAMPED = ("postln", "deepnorm")
+"""Schemes of which one stack alone has had a ramp."""
 RAMPS = {
-    "postln_nowarm": ("nothing", 65, COLOURS["postln"], LINES[False], "o"),
-    "postln_warm_decoder": ("decoder", 20, "#882255", ":", "v"),
-    "postln_warm_encoder": ("encoder", 40, "#332288", "-.", "^"),
-    "postln_warm": ("both", 50, COLOURS["postln"], LINES[True], "o"),
+    "nowarm": ("nothing", 52, COLOURS["postln"], LINES[False], "o"),
+    "warm_decoder": ("decoder", 25, "#882255", ":", "v"),
+    "warm_encoder": ("encoder", 45, "#332288", "-.", "^"),
+    "warm": ("both", 60, COLOURS["postln"], LINES[True], "o"),
 }  # fmt: skip
-"""Post-LN's arms: the part of the model whose rate has a ramp, at which BLEU this stands beside the line, and looks."""
+"""A scheme's arms: the part of the model with a ramp, the BLEU at which its name stands beside the line, and looks."""
 Curve = Mapping[int, float]
 """A value by update."""
 
@@ -43,10 +46,12 @@ class Collapse:
 def collapses(evidence: Evidence) -> list[Collapse]:
     """Return the probed runs of all arms at the rate of each arm's lowest mean loss and above.
 
-    At lower rates, an arm may be under-trained, which is another matter.
+    At lower rates, an arm may be under-trained, which is another matter. Arms with a ramp on one stack are left out.
     """
     found = {}
     for arm in evidence.rates:
+        if arm.endswith(("_encoder", "_decoder")):
+            continue
         curve = evidence.curve(arm)
         best = min(curve, key=lambda rate: fmean(run.loss for run in curve[rate]))
         for run in (run for rate, runs in curve.items() if rate >= best for run in runs):
@@ -67,14 +72,14 @@ def _collapse(run: Run, trains: bool) -> Collapse | None:
     return Collapse(run.record.id, trains, cosine, gradient)
 
 
-def by_ramp(parts: Sequence[Evidence]) -> dict[str, dict[float, list[float]]]:
+def by_ramp(parts: Sequence[Evidence], scheme: str) -> dict[str, dict[float, list[float]]]:
     """Return the BLEU of all seeds by arm of `RAMPS` and rate, at the rates at which one stack alone has a ramp."""
     bleus: dict[str, dict[float, list[float]]] = {arm: {} for arm in RAMPS}
     for arm, of_arm in bleus.items():
         for part in parts:
-            for rate, runs in part.curve(arm).items():
+            for rate, runs in part.curve(f"{scheme}_{arm}").items():
                 of_arm.setdefault(rate, []).extend(run.bleu for run in runs)
-    rates = {*bleus["postln_warm_decoder"], *bleus["postln_warm_encoder"]}
+    rates = {*bleus["warm_decoder"], *bleus["warm_encoder"]}
     return {arm: {rate: of_arm[rate] for rate in sorted(rates & {*of_arm})} for arm, of_arm in bleus.items() if rates}
 
 
@@ -82,14 +87,19 @@ def draw_collapse(archive: Archive, out: Path) -> list[Path]:
     """Draw the figure into a folder; none without probed runs."""
     parts = [part[SETTING] for part in (archive.evidence, archive.replication) if SETTING in part]
     probed = [run for part in parts for run in collapses(part)]
-    if not probed:
+    ramped = {scheme: bleus for scheme in RAMPED if (bleus := by_ramp(parts, scheme))}
+    if not probed and not ramped:
         return []
-    return [draw_once(out / "collapse.png", [run.id for run in probed], _draw, probed, by_ramp(parts))]
+    return [draw_once(out / "collapse.png", [run.id for run in probed], _draw, probed, ramped)]
 
 
-def _draw(probed: Sequence[Collapse], bleus: Mapping[str, Mapping[float, Sequence[float]]], figure: Figure) -> None:
+Bleus = Mapping[str, Mapping[float, Sequence[float]]]
+"""BLEU of the seeds, by arm of `RAMPS` and rate."""
+
+
+def _draw(probed: Sequence[Collapse], ramped: Mapping[str, Bleus], figure: Figure) -> None:
     figure.set_size_inches(WIDTH, 3.8)
-    grid = figure.add_gridspec(2, 3 if bleus else 2, left=0.075, right=0.99, bottom=0.12, top=0.93, wspace=0.24,
+    grid = figure.add_gridspec(2, 3 if ramped else 2, left=0.075, right=0.99, bottom=0.12, top=0.93, wspace=0.28,
                                hspace=0.14)  # fmt: skip
     for row, stack in enumerate(STACKS):
         cosine, gradient = (figure.add_subplot(grid[row, column]) for column in range(2))
@@ -103,8 +113,14 @@ def _draw(probed: Sequence[Collapse], bleus: Mapping[str, Mapping[float, Sequenc
         for axis, title in ((cosine, "Cosine between tokens"), (gradient, "Relative gradient, layer 1")):
             axis.tick_params(labelbottom=row == 1)
             axis.set(xlabel="update" if row == 1 else "", title=title if row == 0 else "")
-    if bleus:
-        _draw_ramps(figure.add_subplot(grid[:, 2]), bleus)
+    for row, (scheme, bleus) in enumerate(ramped.items()):
+        axis, last = figure.add_subplot(grid[row, 2]), row == len(ramped) - 1
+        _draw_ramps(axis, bleus)
+        rate_axis(axis, {rate for bleus in ramped.values() for curve in bleus.values() for rate in curve})
+        axis.tick_params(labelbottom=last)
+        axis.set_xlabel("peak learning rate" if last else "")
+        axis.set_ylabel(SCHEMES[scheme], fontweight="bold", labelpad=0)
+        axis.set_title("BLEU, with a ramp on …" if row == 0 else "")
 
 
 def _draw_curves(axis: Axes, runs: Sequence[tuple[bool, Curve]]) -> None:
@@ -123,16 +139,16 @@ def _draw_curves(axis: Axes, runs: Sequence[tuple[bool, Curve]]) -> None:
     axis.minorticks_off()
 
 
-def _draw_ramps(axis: Axes, bleus: Mapping[str, Mapping[float, Sequence[float]]]) -> None:
-    """Draw the BLEU of Post-LN by rate for each part of the model with a ramp, and its name where it falls."""
+def _draw_ramps(axis: Axes, bleus: Bleus) -> None:
+    """Draw the BLEU of a scheme by rate for each part of the model with a ramp, and its name where it falls."""
     for arm, (name, height, colour, line, mark) in RAMPS.items():
         if curve := bleus[arm]:
             seeds = [(rate, bleu) for rate, of_rate in curve.items() for bleu in of_rate]
             axis.plot(*zip(*seeds, strict=True), mark, color=colour, markersize=2.8, alpha=0.6)
             means = {rate: fmean(of_rate) for rate, of_rate in curve.items()}
             axis.plot([*means], [*means.values()], color=colour, linestyle=line)
-            place = crosses(means, height) or max(means)
-            name_line(axis, name, place, height, (4, 0), color=colour)
-    rate_axis(axis, {rate for curve in bleus.values() for rate in curve})
-    axis.set_title("Post-LN’s BLEU, ramp on …")
-    axis.set_xlabel("peak learning rate")
+            if place := crosses(means, height):
+                name_line(axis, name, place, height, (4, 0), color=colour)
+            else:
+                last, end = max(means), means[max(means)]
+                name_line(axis, name, last, end, (0, 8 if end < height else -8), color=colour, ha="right")

@@ -120,13 +120,14 @@ def test_gradients_are_relative_to_update_0_and_under_trained_runs_are_left_out(
 
 def test_the_ramps_are_compared_where_one_stack_alone_had_one(tmp_path: Path) -> None:
     runs = on_rates("toy", {"postln_nowarm": {1e-3: [90.0], 2e-3: [1.0]}, "postln_warm": {2e-3: [92.0]}})
-    assert by_ramp([gathered(runs)["toy"]]) == {}
+    assert by_ramp([gathered(runs)["toy"]], "postln") == {}
     runs += [collapsing("toy_postln_warm_encoder", 2e-3, 91.0, (1.0, 0.5))]
     made_up = archive(runs)
-    bleus = by_ramp([made_up.evidence["toy"], made_up.replication["toy"]])
+    bleus = by_ramp([made_up.evidence["toy"], made_up.replication["toy"]], "postln")
     assert {arm: curve for arm, curve in bleus.items() if curve} == {
-        "postln_nowarm": {2e-3: [1.0]}, "postln_warm": {2e-3: [92.0]}, "postln_warm_encoder": {2e-3: [91.0]}
+        "nowarm": {2e-3: [1.0]}, "warm": {2e-3: [92.0]}, "warm_encoder": {2e-3: [91.0]}
     }  # fmt: skip
+    assert not collapses(made_up.evidence["toy"]), "only the arm with a ramp on one stack was probed"
     assert draw_collapse(made_up, tmp_path)
 
 
