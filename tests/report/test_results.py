@@ -49,7 +49,7 @@ def test_no_choice_of_what_trains_contradicts_mt_1() -> None:
         assert setting != "multi30k6" or int(undecided) / 72 == pytest.approx(1 / 6)
 
 
-def test_the_ramp_that_post_ln_needs_just_above_its_limit_is_the_encoders() -> None:
+def test_the_ramp_that_post_ln_and_deepnorm_need_is_first_of_all_the_encoders() -> None:
     evidence = committed.archive().replication["toy"]
 
     def training(arm: str, rate: float) -> list[bool]:
@@ -61,3 +61,8 @@ def test_the_ramp_that_post_ln_needs_just_above_its_limit_is_the_encoders() -> N
     assert all(training("postln_warm", 0.004)) and len(training("postln_warm", 0.004)) == 5
     for arm, rate in (("postln_warm_decoder", 0.002), ("postln_warm_decoder", 0.004), ("postln_warm_encoder", 0.004)):
         assert training(arm, rate) == [False] * 5
+    for rate, trained in ((0.002, 5), (0.004, 5), (0.008, 4)):
+        assert sum(training("deepnorm_warm_encoder", rate)) == trained
+        assert training("deepnorm_warm_decoder", rate) == [False] * 5
+    explored = committed.archive().evidence["toy"]
+    assert sum(map(explored.trained, explored.curve("deepnorm_warm")[0.008])) == 1
