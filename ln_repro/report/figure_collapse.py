@@ -145,10 +145,10 @@ def _draw_ramps(axis: Axes, bleus: Bleus) -> None:
         if curve := bleus[arm]:
             seeds = [(rate, bleu) for rate, of_rate in curve.items() for bleu in of_rate]
             axis.plot(*zip(*seeds, strict=True), mark, color=colour, markersize=2.8, alpha=0.6)
-            means = {rate: fmean(of_rate) for rate, of_rate in curve.items()}
-            axis.plot([*means], [*means.values()], color=colour, linestyle=line)
-            if place := crosses(means, height):
+            medians = {rate: median(of_rate) for rate, of_rate in curve.items()}
+            axis.plot([*medians], [*medians.values()], color=colour, linestyle=line)
+            if place := crosses(medians, height):
                 name_line(axis, name, place, height, (4, 0), color=colour)
             else:
-                last, end = max(means), means[max(means)]
+                last, end = max(medians), medians[max(medians)]
                 name_line(axis, name, last, end, (0, 8 if end < height else -8), color=colour, ha="right")
