@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ln_repro.claims.arena import arena
+from ln_repro.claims.causes import ARMS, VANISHING, area_under_curve, separation
 from ln_repro.system.paths import CHECKOUT
 from tests import committed
 
@@ -66,3 +67,12 @@ def test_the_ramp_that_post_ln_and_deepnorm_need_is_first_of_all_the_encoders() 
         assert training("deepnorm_warm_decoder", rate) == [False] * 5
     explored = committed.archive().evidence["toy"]
     assert sum(map(explored.trained, explored.curve("deepnorm_warm")[0.008])) == 1
+
+
+def test_the_rate_alone_separates_the_probed_runs_almost_as_well_as_the_gradient() -> None:
+    evidence = committed.archive().replication["toy"]
+    probed = [run for run in evidence.of_arms(ARMS) if np.isfinite(VANISHING.of(run))]
+    failing, training = ([(run.seed, run.record.axes.lr) for run in probed if outcome(run)]
+                         for outcome in (evidence.failed, evidence.trained))  # fmt: skip
+    difference = separation(evidence, VANISHING).effect.value - area_under_curve(failing, training).value
+    assert 0 < difference < 0.05
