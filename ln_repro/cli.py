@@ -150,7 +150,7 @@ def _add_results(add: Add) -> None:
     theory.add_argument("--seeds", type=int, metavar="N", help="minimum number of seeds per measurement (default: 10)")
     out = "write theory.json (these findings alone) and figures/"
     theory.add_argument("--out", type=expanded, metavar="DIR", help=out)
-    text = "print one verdict per claim; with IDs, also its rule, records and what would resolve it"
+    text = "print the effect and verdict of each claim; with IDs, also its rule, records and what would resolve it"
     claims = add("claims", text, "report")
     claims.add_argument("ids", nargs="*", metavar="ID", help="only these claims, for example MT-4")
     claims.add_argument("--json", action="store_true", help="print JSON")

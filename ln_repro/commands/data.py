@@ -24,7 +24,7 @@ def data_command(options: argparse.Namespace) -> int:
     if options.action == "list":
         print(f"{'corpus':10}{'state':10}pairs for training, validation and test")
         for row in corpus.listing(root):
-            state = "prepared" if row["folders"] else "-"
+            state = "prepared" if row["folders"] else "absent"
             pairs = " / ".join(f"{count:,}" for count in row["pairs"].values())
             print(f"{row['name']:10}{state:10}{pairs}".rstrip())
             print(f"    {row['description']}")

@@ -230,7 +230,8 @@ def _one_line(error: Exception) -> str:
         )
     if isinstance(error, MissingConfigException) and error.options:
         group, _, choice = str(error.missing_cfg_file).rpartition("/")
-        hints = {"norm": " (norm.file=PATH gives a file of your own)", "exp": " (--config-dir=DIR adds DIR/exp)"}
+        hints = {"norm": " (norm.file=PATH gives a file of your own)",
+                 "exp": " (all: ln-repro run --list; --config-dir=DIR adds DIR/exp)"}  # fmt: skip
         known = sorted((option for option in error.options if (group, option) != ("norm", "own")), key=_variant)
         return f"{group}: there is no {choice!r}{nearest(choice, known)}{hints.get(group, '')}"
     if unknown := re.search(r"Could not override '([^']+)'", text):

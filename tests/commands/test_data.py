@@ -23,7 +23,7 @@ def test_a_corpus_is_prepared_listed_and_verified(corpus, empty_place, call, ref
         assert code == 0
         return next(line for line in out.splitlines() if line.startswith("files ")).split()
 
-    assert row()[:2] == ["files", "-"]
+    assert row()[:2] == ["files", "absent"]
     assert call("data", "list")[1].startswith("corpus    state     pairs ")
     assert "de-en.tgz, its unpacked folder, or the folder that the script made" in call("data", "list")[1]
     code, out, _ = call("data", "prepare", *corpus)
