@@ -129,6 +129,13 @@ class SegmentedIwslt14(Iwslt14):
         xml = (data.source / folder / name for folder in self.folders for name in DIGESTS if data.source)
         self.has_xml = data.checksum == "strict" and any(path.is_file() for path in xml if path.suffix == ".xml")
 
+    def check(self, data: Data) -> None:
+        super().check(data)
+        if not data.lowercase:
+            raise UserError("data.lowercase: the output of fairseq's prepare-iwslt14.sh is in lower case; leave it out")
+        if data.vocabulary is not None:
+            raise UserError("data.vocabulary: the output of fairseq's prepare-iwslt14.sh has its own; leave it out")
+
     def inputs(self, data: Data) -> list[Raw]:
         """Return the merges, the sides of the splits, and the evaluation XML if there is any of it."""
         assert data.source is not None

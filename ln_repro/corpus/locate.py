@@ -138,9 +138,9 @@ def download(raw: Raw, target: Path, expected: str | None, by_hand: str, report:
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     part, reasons = target.with_name(f"{target.name}.part"), {}
-    if expected is None:  # a part could not be checked
-        part.unlink(missing_ok=True)
     for url in raw.urls:
+        if expected is None:  # a part, perhaps of another address, could not be checked
+            part.unlink(missing_ok=True)
         for _ in range(ATTEMPTS):
             begin = part.stat().st_size if part.exists() else 0
             try:
@@ -151,6 +151,8 @@ def download(raw: Raw, target: Path, expected: str | None, by_hand: str, report:
                 whole = begin and getattr(error, "code", None) == 416  # the part may be the whole file
                 if not whole:
                     reasons[url] = str(error)
+                    if getattr(error, "code", 500) < 500:  # no use trying again
+                        break
                     continue
             if expected is None or (content := digest(part, expected.split(":")[0])) == expected:
                 part.replace(target)

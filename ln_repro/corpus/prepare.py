@@ -220,7 +220,7 @@ def opened(folder: Path, fingerprint: str, check: bool = False) -> Prepared | No
     With ``check``, the content of the files that a run reads, all except the text of the training set, is checked, too.
     """
     manifest = read_json(folder / MANIFEST, dict)
-    if manifest is None or manifest["fingerprint"] != fingerprint:
+    if manifest is None or manifest.get("fingerprint") != fingerprint:
         return None
     for name, entry in manifest["files"].items():
         path = folder / name

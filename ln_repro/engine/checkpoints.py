@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from ln_repro.errors import LnReproError
 from ln_repro.system.files import read_json, sha256, sync, write_atomically
 
 MANIFEST = "manifest.json"
@@ -36,7 +37,10 @@ class Checkpoints:
 
     def entries(self) -> list[Checkpoint]:
         """Return the entries of the manifest, oldest first."""
-        return [Checkpoint(**entry) for entry in read_json(self.folder / MANIFEST, list) or []]
+        try:
+            return [Checkpoint(**entry) for entry in read_json(self.folder / MANIFEST, list) or []]
+        except TypeError:
+            raise LnReproError(f"{self.folder / MANIFEST}: is damaged; delete it to train afresh") from None
 
     def save(self, kind: str, update: int, epoch: int, write: Callable[[Path], None], keep: int | None = None) -> None:
         """Write a checkpoint with ``write``, and list it once it is complete and on disk.

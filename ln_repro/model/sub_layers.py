@@ -42,9 +42,9 @@ class Attention(nn.Module):
         query, source = query.to(dtype), source.to(dtype) if self.cross else query.to(dtype)
         q = self.split(self.q_proj(query), self.q_norm)
         k, v = self._keys_and_values(source, state)
-        if query.is_cuda and state is None:
+        if query.is_cuda and state is None and len(q) * self.heads < 2**16:
             # The heads of all sentences as heads of one: the output is in the order of `out_proj`, and nothing is
-            # copied. Not in decoding, because CUDA has at most 65,535 heads; on a CPU, it would change the rounding.
+            # copied. CUDA has at most 65,535 heads. Not in decoding; on a CPU, it would change the rounding.
             q, k, v = (x.flatten(0, 1)[None] for x in (q, k, v))
             mask = None if mask is None else mask.flatten(0, 1).expand(-1, len(query), -1)[None]
         mixed = scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)

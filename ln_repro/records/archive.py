@@ -25,7 +25,7 @@ from ln_repro.system.files import Json, read_json, sha256, write_atomically
 from ln_repro.system.paths import CHECKOUT
 
 CHECKSUMS = "SHA256SUMS"
-"""Name of the list of their checksums, in the format of `sha256sum --check`."""
+"""Name of the list of the archives' checksums, in the format of `sha256sum --check`."""
 EVENTS, HYPOTHESES = ".events.jsonl", ".test.txt"
 """Suffixes, after the id of a run, of the files in an archive."""
 PRESET = 6

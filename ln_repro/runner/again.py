@@ -60,8 +60,9 @@ def with_checked_scheme(settings: Json, id: str, overrides: list[str]) -> list[s
     if scheme is None and file:
         raise UserError("norm.file: the record has no scheme of its own; leave it out")
     if scheme and text != scheme["text"]:
+        what = f"{file} is not" if file else "needs"
         raise UserError(
-            f"norm.file: {file} is not the code of {id}, a scheme of its own whose code would be executed; read it "
+            f"norm.file: {what} the code of {id}, a scheme of its own whose code would be executed; read it "
             "(settings.norm_file.text in its record), save it to a file and give norm.file=FILE"
         )
     return [override for override in overrides if not override.startswith("norm.file=")]

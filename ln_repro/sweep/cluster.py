@@ -140,6 +140,8 @@ def cancel(runs: Path, names: Sequence[str] | None) -> Iterator[str]:
         jobs = submitted(runs)
         going_on = {job.name for name, job in jobs.items() if names is not None and name not in names}
         slurm.cancel({job.name for job in jobs.values()} - going_on)  # a job itself stops a part of its runs
+        for name in (name for name in names or () if name in jobs and jobs[name].state == "queued"):
+            submitted_files(runs)[name].unlink(missing_ok=True)  # no longer queued: a new sweep submits it again
     except LnReproError as error:
         jobs = {}
         yield f"{error}; jobs in its queue are not cancelled"

@@ -173,14 +173,17 @@ class Pool:
         """Report a run that is not tried again."""
         self.progress.ended(waiting.planned, status, self._log(waiting))
         if status != Interrupted.exit_code or self.cancellations.pending(waiting.planned.name):
-            waiting.file.unlink()
+            waiting.file.unlink(missing_ok=True)
 
     def _leave(self) -> None:
-        """Leave the waiting runs to the processes that have started them."""
-        for waiting in self.waiting:
-            self.progress.say(f"{waiting.planned.label}: left to {waiting.planned.folder.holder}, which has started it")
-            waiting.file.unlink()
-        self.waiting.clear()
+        """Leave waiting runs to the processes that have started them, and look at the others again."""
+        for waiting in list(self.waiting):
+            if holder := waiting.planned.folder.holder:
+                self.progress.say(f"{waiting.planned.label}: left to {holder}, which has started it")
+                waiting.file.unlink(missing_ok=True)
+                self.waiting.remove(waiting)
+            else:
+                waiting.not_before = 0.0
 
     def stop(self) -> None:
         """Let the runs that are still running save their state and exit; kill those that take too long."""

@@ -4,6 +4,7 @@ import json
 import shlex
 import textwrap
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -116,7 +117,10 @@ def table(
 def hours(plan: Sequence[PlannedRun], records: Path) -> str:
     """Return the estimated time of the runs that are not done, from records of their setting; "" without any."""
     file = records / f"{Name.of(plan[0].run.exp).setting}.jsonl"
-    recorded = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
+    recorded = []
+    for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
+        with suppress(ValueError):  # `ln-repro verify` reports damaged records
+            recorded.append(json.loads(line))
     if not recorded:
         return ""
     seconds = median(record["train_seconds"] / max(1, record["updates"]) for record in recorded)
