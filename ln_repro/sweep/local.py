@@ -127,7 +127,7 @@ class Pool:
         for waiting in list(runs):
             if waiting.not_before > now:
                 continue
-            if waiting.planned.done:  # by another sweep
+            if waiting.planned.done or not waiting.file.exists():  # by another sweep, or another process of this job
                 self.waiting.remove(waiting)
                 self._end(waiting)
             elif waiting.planned.folder.holder:

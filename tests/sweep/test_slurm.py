@@ -95,6 +95,23 @@ def test_a_job_does_not_keep_its_node_waiting_for_a_run_that_was_started_elsewhe
     assert [tries(run) for run in plan] == [0, 1] and left(job) == []
 
 
+@pytest.mark.parametrize("another_process_ended_it", [False, True])
+def test_a_job_starts_a_run_whose_holder_has_gone_unless_another_process_has_ended_it(
+    stand_ins, submitted, tmp_path, monkeypatch, another_process_ended_it
+):
+    plan = stand_ins.planned("good", "good", alike=True)
+    (job,) = submitted(plan, size=2)
+    monkeypatch.setattr(slurm, "PATIENCE_SECONDS", 1.0)
+    thread = threading.Thread(target=job)
+    with acquire(plan[0].folder.path):
+        thread.start()
+        until(lambda: tries(plan[1]))
+        if another_process_ended_it:
+            job.files[0].unlink()
+    thread.join(HANGS_SECONDS)  # the lock is free, though the job looks at it only every five seconds
+    assert [tries(run) for run in plan] == [int(not another_process_ended_it), 1] and left(job) == []
+
+
 def test_cancelling_a_part_of_a_stack_leaves_its_job_to_stop_that_part(queue, tool, tmp_path):
     answer, _ = queue
     tool("scancel", f"echo $@ >> '{tmp_path / 'cancelled'}'")
@@ -105,6 +122,18 @@ def test_cancelling_a_part_of_a_stack_leaves_its_job_to_stop_that_part(queue, to
     said = [*cluster.cancel(tmp_path, [plan[0].name, plan[2].name])]
     assert said[:2] == [f"{plan[0].name}: job 5_0 stops it and goes on", f"{plan[2].name}: job 5_1 cancelled"]
     assert (tmp_path / "cancelled").read_text() == "5_1\n"
+
+
+def test_a_run_of_a_queued_stack_that_is_cancelled_is_free_and_with_the_last_one_goes_its_job(queue, tool, tmp_path):
+    answer, _ = queue
+    tool("scancel", f"echo $@ >> '{tmp_path / 'cancelled'}'")
+    plan = [planned(experiment(seed=seed, paths__runs=tmp_path)) for seed in (1, 2)]
+    queued.write([plan], cluster.arrays(tmp_path) / "ours")
+    answer("5_0|PENDING|ours\n")
+    assert len([*cluster.cancel(tmp_path, [plan[0].name])]) == 2 and not (tmp_path / "cancelled").exists()
+    assert cluster.queued(tmp_path) == {plan[1].name: "queued"}
+    assert len([*cluster.cancel(tmp_path, [plan[1].name])]) == 2
+    assert (tmp_path / "cancelled").read_text() == "5_0\n"
 
 
 @pytest.fixture
