@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from ln_repro.corpus.tokenise import detokenise
 from ln_repro.errors import LnReproError
 from ln_repro.runner.bleu import FLAVOURS, paired_bootstrap, score
 from tests.examples import experiment
@@ -72,11 +71,6 @@ def test_a_right_translation_into_a_language_without_spaces_has_a_perfect_score(
         assert perfect == 100.0 and f"|tok:{tokeniser}|" in signature
         assert 0 < score(flavour, [sentence[:-4]], [sentence], case, "test")[0] < 100
     assert paired_bootstrap([sentence], [sentence], [sentence], case.data, samples=5)[:2] == (100.0, 100.0)
-
-
-def test_detokenised_text_reads_as_it_was_written():
-    tokenised = ["he said : &quot; it &apos;s nothing , really . &quot;", "", "i don &apos;t know ( yet ) ."]
-    assert detokenise(tokenised, "en") == ['he said: "it\'s nothing, really."', "", "i don't know (yet)."]
 
 
 def test_sides_of_different_length_are_never_scored():
