@@ -97,14 +97,6 @@ def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str]
 
 
 @pytest.fixture
-def real_data() -> Path:
-    """Return the folder of published corpora, one folder each, that LN_REPRO_TEST_DATA names, or skip."""
-    if not (folder := os.environ.get("LN_REPRO_TEST_DATA")):
-        pytest.skip("LN_REPRO_TEST_DATA does not name a folder with the published corpora")
-    return Path(folder)
-
-
-@pytest.fixture
 def double() -> Iterator[None]:
     """Compute in float64: two ways to one result then differ by far less than `assert_close` allows, anywhere."""
     import torch

@@ -166,7 +166,11 @@ def test_a_claim_that_runs_suggested_is_judged_on_new_ones_alone() -> None:
     assert judged.verdict == "contradicted"
     ramps["postln_warm_encoder"] = {2e-3: [80.0] * 4}
     (judged,) = row("X-5b", [], on_rates("toy", ramps)).others
-    assert (judged.verdict, judged.needs) == ("inconclusive", "seeds at 0.002: 1 of postln_warm_encoder")
+    assert (judged.verdict, judged.needs) == ("inconclusive", "seeds: 1 of postln_warm_encoder at 0.002")
+    for bleus, verdict in (([0.0] * 4 + [80.0], "reproduced"), ([0.0] * 3 + [80.0] * 2, "contradicted")):
+        bursts = {"postln_nowarm": {5e-4: [80.0] * 5}, "postln_nowarm_burst": {5e-3: bleus}}
+        (judged,) = row("X-5d", [], on_rates("toy", bursts)).others
+        assert judged.verdict == verdict
 
 
 @pytest.mark.parametrize(("hits", "verdict"), [(4, "reproduced"), (3, "inconclusive"), (1, "contradicted")])

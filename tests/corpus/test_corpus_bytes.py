@@ -5,11 +5,11 @@ import random
 from collections import Counter
 
 import pytest
-from corpus_helpers import write
 from subword_nmt.apply_bpe import BPE
 
 from ln_repro.corpus import build, subwords
 from ln_repro.corpus.subwords import learn, segmenter
+from tests.corpus.conftest import write
 from tests.stock_binariser import binarise
 
 
@@ -46,25 +46,3 @@ def test_the_binary_files_are_those_of_fairseq_preprocess(made, tmp_path, vocabu
     binary = {path.name: path.read_bytes() for path in first.bin.iterdir()}
     assert binary == {path.name: path.read_bytes() for path in (tmp_path / "theirs").iterdir() if path.suffix != ".log"}
     assert len(binary) == 14
-
-
-def test_no_merge_is_learnt_from_a_word_of_which_no_pair_remains(made, tmp_path):
-    """Each merge would pass over the whole word, which takes minutes to hours."""
-    for lang in ("de", "en"):
-        write(tmp_path / f"train.{lang}", *["ab abc"] * 5)
-    prefixes = dict.fromkeys(("train", "valid", "test"), tmp_path / "train")
-    codes = made("files", **prefixes).codes
-    for lang in ("de", "en"):
-        write(tmp_path / f"long.{lang}", *["ab abc"] * 5, "xyz" * 100_000)
-    prepared = made("files", **prefixes | {"train": tmp_path / "long"})
-    assert prepared.codes == codes != "" and prepared.pairs["train"] == 5
-
-
-def test_a_word_that_is_called_like_the_padding_of_a_dictionary_occurs_in_it_once(made, tmp_path):
-    for lang in ("de", "en"):
-        write(tmp_path / f"train.{lang}", "madeupword0001 <pad> a b", "a <unk>")
-    made_of = made("files", bpe_merges=0, **dict.fromkeys(("train", "valid", "test"), tmp_path / "train"))
-    rows = [line.split() for line in made_of.dictionary.read_text("utf-8").splitlines()]
-    padding = [token for token, count in rows if count == "0"]
-    assert padding and len({token for token, _ in rows}) == len(rows) and (len(rows) + 4) % 8 == 0
-    assert padding == [f"madeupword{number:04d}" for number in range(len(padding) + 1) if number != 1]

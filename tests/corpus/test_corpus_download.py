@@ -4,11 +4,11 @@ import hashlib
 from pathlib import Path
 
 import pytest
-from corpus_helpers import FileServer
 
 from ln_repro.corpus.base import Raw
 from ln_repro.corpus.locate import download
 from ln_repro.errors import UserError
+from tests.corpus.conftest import FileServer
 
 CONTENT = bytes(range(256)) * 4000
 SHA256 = f"sha256:{hashlib.sha256(CONTENT).hexdigest()}"
@@ -19,11 +19,6 @@ def server(served: str) -> str:
     FileServer.contents = {"good": CONTENT, "cut": CONTENT, "norange": CONTENT, "bad": b"x" * len(CONTENT)}
     FileServer.whole, FileServer.cut = {"norange"}, {"cut"}
     return served
-
-
-@pytest.fixture
-def target(root: Path) -> Path:
-    return root / "file.bin"
 
 
 def get(urls: list[str], target: Path) -> None:
@@ -42,16 +37,18 @@ def get(urls: list[str], target: Path) -> None:
     ],
     ids=["cut", "begun", "complete", "other", "norange"],
 )
-def test_a_transfer_that_broke_off_now_or_earlier_is_resumed_or_begun_anew(server, target, part, path, asked):
-    target.parent.mkdir(parents=True)
+def test_a_transfer_that_broke_off_now_or_earlier_is_resumed_or_begun_anew(server, root, part, path, asked):
+    root.mkdir(parents=True)
+    target = root / "file.bin"
     target.with_name("file.bin.part").write_bytes(part)
     get([f"{server}/{path}"], target)
     assert target.read_bytes() == CONTENT
-    assert [path.name for path in target.parent.iterdir()] == ["file.bin"]
+    assert [path.name for path in root.iterdir()] == ["file.bin"]
     assert FileServer.asked == [(path, bytes_) for bytes_ in asked]
 
 
-def test_every_address_is_tried_and_the_reasons_are_named(server, target):
+def test_every_address_is_tried_and_the_reasons_are_named(server, tmp_path):
+    target = tmp_path / "file.bin"
     bad = [f"{server}/absent", f"{server}/bad", "http://127.0.0.1:9/file"]
     with pytest.raises(UserError) as error:
         get(bad, target)

@@ -4,10 +4,9 @@ from collections import Counter
 from math import log2
 
 import pytest
-from corpus_helpers import write
 
-from ln_repro.corpus import ngram
 from ln_repro.corpus.ngram import MAX_ORDER, entropies
+from tests.corpus.conftest import write
 
 TRAIN = ("a b a c", "b a", "a b b a", "c", "a b a")
 VALID = ("a b a", "b d c a", "c c")
@@ -50,12 +49,3 @@ def test_it_is_the_definition_and_the_best_order_is_taken(tmp_path):
     shares = [count / counts.total() for count in counts.values()]
     assert entropy["unigram_bits"] == pytest.approx(-sum(share * log2(share) for share in shares), abs=1e-6)
     assert entropy["tokens"] == counts.total()
-
-
-def test_of_a_large_training_set_only_the_first_sentences_are_read(tmp_path, monkeypatch):
-    valid = write(tmp_path / "valid", *VALID)
-    first, more = write(tmp_path / "first", *TRAIN), write(tmp_path / "more", *TRAIN, *["d d d"] * 9)
-    whole = entropies(first, valid)
-    assert entropies(more, valid) != whole
-    monkeypatch.setattr(ngram, "MAX_TOKENS", whole["tokens"] + len(TRAIN) * (MAX_ORDER - 1))
-    assert entropies(more, valid) == whole

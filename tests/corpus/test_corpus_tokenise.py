@@ -1,20 +1,19 @@
 """The tokenizer against what the original Moses scripts make, and the pool of processes."""
 
-import contextlib
 import signal
 import subprocess
 import sys
 
 import psutil
 import pytest
-from corpus_helpers import write
 
 from ln_repro.corpus.base import Style
 from ln_repro.corpus.text import lower
-from ln_repro.corpus.tokenise import tokeniser
+from ln_repro.corpus.tokenise import detokenise, tokeniser
 from ln_repro.errors import LnReproError
 from ln_repro.system import pool
 from ln_repro.system.subprocesses import environment
+from tests.corpus.conftest import write
 from tests.waiting import until
 
 
@@ -35,20 +34,17 @@ def test_full_stops_and_escapes(lang, text, expected):
     assert tokeniser(lang, Style())(text) == expected
 
 
-@pytest.mark.parametrize("lang", ["DE", "de_DE", "de-AT", "de_Latn"])
-def test_another_form_of_a_code_has_the_rules_of_the_language(lang):
-    assert tokeniser(lang, Style())("Am 3. Mai bzw. im Juni.") == "Am 3. Mai bzw. im Juni ."
-    assert tokeniser(lang, Style(normalise=True))("1,5 „x“") == tokeniser("de", Style(normalise=True))("1,5 „x“")
-
-
-def test_styles():
+def test_styles_and_codes_of_languages():
     assert tokeniser("en", Style(aggressive=True))("a well-known fact") == "a well @-@ known fact"
     assert tokeniser("en", Style(normalise=True))("“Yes”\u200b, he said") == "&quot; Yes &quot; , he said"
     assert tokeniser("en", Style(apostrophes=True))("it\u2019s") == "it &apos;s"
+    assert tokeniser("de_AT", Style())("Am 3. Mai bzw. im Juni.") == "Am 3. Mai bzw. im Juni ."
+    assert lower("ΟΔΟΣ Straße ÄÖÜ") == "οδοσ straße äöü"  # as in Perl
 
 
-def test_lower_case_is_perls():
-    assert lower("ΟΔΟΣ Straße ÄÖÜ") == "οδοσ straße äöü"
+def test_detokenised_text_reads_as_it_was_written():
+    tokenised = ["he said : &quot; it &apos;s nothing , really . &quot;", "", "i don &apos;t know ( yet ) ."]
+    assert detokenise(tokenised, "en") == ['he said: "it\'s nothing, really."', "", "i don't know (yet)."]
 
 
 WORKERS = """
@@ -69,13 +65,6 @@ if __name__ == "__main__":
 """
 
 
-def alive(process: psutil.Process) -> bool:
-    """Return whether a process runs; one that waits to be reaped does not."""
-    with contextlib.suppress(psutil.NoSuchProcess):
-        return process.status() != psutil.STATUS_ZOMBIE
-    return False
-
-
 def test_workers_keep_the_order_and_do_not_outlive_a_killed_parent(tmp_path):
     script = write(tmp_path / "script.py", WORKERS)
     with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True, env=environment()) as process:
@@ -83,7 +72,8 @@ def test_workers_keep_the_order_and_do_not_outlive_a_killed_parent(tmp_path):
         workers = [psutil.Process(int(pid)) for pid in process.stdout.readline().split()]
         process.kill()
     assert len(workers) == 2
-    until(lambda: not any(map(alive, workers)))
+    ended = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+    until(lambda: all(not worker.is_running() or worker.status() in ended for worker in workers))
 
 
 def test_a_killed_worker_is_reported(monkeypatch):

@@ -23,7 +23,7 @@ GOLDEN = {  # how many experiments a setting has, and a hash of all that they ar
     "iwsltsmall": (68, "381f46f5313096e6"), "minimrpc": (2, "896de1bd2e963435"), "minirte": (2, "a2d593a85c04336f"),
 }  # fmt: skip
 NEWER = (
-    "_warm_encoder", "_warm_decoder",
+    "_warm_encoder", "_warm_decoder", "_nowarm_burst",
     *(f"_{norm}_{warmup}" for norm in ("keel", "siamesenorm", "derf") for warmup in ("warm", "nowarm")),
 )  # fmt: skip
 """Ends of the names of experiments that are newer than the hashes."""
