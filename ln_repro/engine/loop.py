@@ -47,7 +47,7 @@ class Loop:
     def __init__(self, inputs: Inputs, stop: StopRequest, group: Group, stacked: int = 1) -> None:
         self.inputs, self.experiment, self.stop, self.group = inputs, inputs.experiment, stop, group
         self.batches_per_update = self.experiment.train.batches_per_update // group.rank.size
-        self.stopped = False
+        self.stopped, self.stacked = False, stacked
         run = RunFolder(inputs.folder)
         self.checkpoints, self.events = Checkpoints(run.checkpoints), run.events
         self.session = newest(inputs.folder)
@@ -167,6 +167,7 @@ class Loop:
         due = self.group.any(bool(self.stop) or time.monotonic() - self.saved > 60 * train.save_minutes)
         stop = due and self.group.any(bool(self.stop))
         save = due or self.update % (train.save_every or math.inf) == 0
+        save = save or (at_end and (self.stacked == 1 or self.finished))  # a stack's process saves run by run: seconds
         report = save or at_end or self.update % train.log_every == 0
         probe = self.probing.due(self.update)
 
@@ -177,10 +178,12 @@ class Loop:
             self._report()
         if probe:  # after the report, so that its time belongs to the next window
             self._probe()
-        if save or at_end:  # after the events, which a resumed run needs up to its state
+        if save:  # after the events, which a resumed run needs up to its state
             self._save_state(at_end)
         if at_end:  # after the state, so that a stop or a crash in the validation costs no update
             self._end_epoch()
+            if self.stopped and not save:  # in the validation
+                self._save_state(at_end)
         self.stopped = self.stopped or (stop and not self.finished)  # not one that has just finished
 
     def _probe(self) -> None:
