@@ -149,12 +149,8 @@ def test_the_replication_stands_once_it_is_decided_or_has_all_seeds() -> None:
 
 def test_a_claim_that_runs_suggested_is_judged_on_new_ones_alone() -> None:
     whole, lone, two = [80.0] * 5, [0.0] * 4 + [80.0], [0.0] * 3 + [80.0] * 2
-    encoder, decoder, plain, burst = (
-        "postln_warm_encoder",
-        "postln_warm_decoder",
-        "postln_nowarm",
-        "postln_nowarm_burst",
-    )
+    encoder, decoder = "postln_warm_encoder", "postln_warm_decoder"
+    plain, burst = "postln_nowarm", "postln_nowarm_burst"
     for id, arms, verdict, needs in (
         ("X-5b", {encoder: {2e-3: whole}, decoder: {2e-3: lone}}, "reproduced", None),
         ("X-5b", {encoder: {2e-3: whole}, decoder: {2e-3: two}}, "contradicted", None),

@@ -1,6 +1,7 @@
 """Which records are evidence, and for what; and the lock file of named arms."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,24 @@ def test_a_run_at_another_rate_is_evidence_of_the_arm_at_that_rate_and_of_the_ex
         "postln_warm": [RATE], "postln_warm_high": [2 * RATE],  # whatever it was called when it was started
     }  # fmt: skip
     assert [*evidence.curve("postln_warm")] == [*evidence.curve("postln_warm_high")] == [RATE, 2 * RATE, 7e-3]
+
+
+def test_a_variation_stands_apart_and_still_counts_as_the_best_arm() -> None:
+    others = [made("toy_preln_warm", seed, 60.0, init="fairseq") for seed in (1, 2, 3)]
+    others += [made("toy_preln_nowarm", seed, 65.0, init="fairseq") for seed in (1, 2)]  # too few to compare with
+    evidence = gathered([*made_runs("toy", {"postln_warm": {}}), *others])["toy"]
+    assert [*evidence.arms] == ["postln_warm"] and "preln_warm" not in evidence.rates
+    varied = {name: [*part.arms] for name, part in evidence.others.items()}
+    assert varied == {"init=fairseq": ["preln_warm", "preln_nowarm"]}
+    assert evidence.relative_bleu(evidence.arms["postln_warm"][3]) == 0.5
+
+
+def test_skill_is_known_where_the_entropy_of_the_corpus_is() -> None:
+    runs = made_runs("toy", {"postln_warm": {"loss": 3.0}, "preln_warm": {"loss": 6.0}})
+    evidence = gathered(runs, unigram_bits=10.0)["toy"]  # blind to the source: 8 bits
+    assert [evidence.skill(evidence.arms[arm][3]) for arm in ("postln_warm", "preln_warm")] == [1.0, 3 / 6]
+    worse = gathered([run := made(loss=9.5)])["toy"]
+    assert math.isnan(worse.skill(run)) and math.isnan(gather([run], named, (), {})["toy"].skill(run))
 
 
 def test_runs_on_other_text_than_the_corpus_or_than_most_runs_are_no_evidence() -> None:

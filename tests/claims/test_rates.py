@@ -151,6 +151,12 @@ def test_a_usable_range_has_ends_that_may_be_open() -> None:
     assert [at_edge(best, arm) for arm in best.rates] == ["", "higher", ""]
 
 
+def test_a_run_that_is_not_finite_has_no_bleu_and_an_infinite_loss() -> None:
+    lost, stuck = (made(bleu=80.0, rule=rule) for rule in ("not_finite", "stuck"))
+    assert (lost.bleu, lost.loss, lost.nll) == (0.0, math.inf, math.inf)
+    assert (stuck.bleu, stuck.loss, stuck.nll) == (80.0, 4.0, 3.0)
+
+
 def test_sensitivity_is_how_much_worse_the_other_rates_are_on_the_mean() -> None:
     losses = {1e-3: [2.0, 4.0], 2e-3: [5.0, math.inf]}  # means 3 and, with at most 6 bits, 5.5
     value, (low, high) = sensitivity(losses, losses, most=6.0)
