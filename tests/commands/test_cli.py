@@ -18,7 +18,6 @@ from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.experiment.compose import CONF, compose, experiments, flat
 from ln_repro.experiment.settings import Experiment, build
 from ln_repro.system.subprocesses import environment
-from tests.examples import record, store
 
 ROOT = Path(__file__).resolve().parents[2]
 TOY = "exp=toy_preln_nowarm"
@@ -212,12 +211,6 @@ def test_a_grid_of_ones_own_that_cannot_be_used_is_one_line(content, message, re
     assert message in refused("sweep grid=mine --dry-run --config-dir own")
 
 
-def test_hydras_other_flags_print_too(call):
-    assert call("run", TOY, "--cfg", "hydra")[1].startswith("hydra:\n")
-    info = command("run", "--info", "defaults", TOY)
-    assert info.returncode == 0 and "exp/toy_preln_nowarm" in info.stdout and info.stderr == ""
-
-
 def test_the_help_of_run_is_short_and_every_option_that_it_shows_is_one(call):
     text = call("run", "--help")[1]
     assert len(text.splitlines()) <= 40 and max(map(len, text.splitlines())) <= 80
@@ -265,11 +258,6 @@ def test_status_of_no_runs(call):
     for words in ((), ("--watch",)):  # into a pipe: once
         assert call("status", *words) == (0, "no runs yet; `ln-repro run exp=NAME` starts one\n", "")
     assert call("status", "--json") == (0, "[]\n", "")
-
-
-def test_a_planned_run_has_the_directory_that_it_will_have(empty_place, call):
-    (row,) = json.loads(call("status", "grid=design", "--only", "preln_warm", "--json")[1])
-    assert row["state"] == "planned" and row["dir"] == str(empty_place / "runs" / f"toy_preln_warm-s1-{row['id']}")
 
 
 @pytest.mark.parametrize("command", ["status", "cancel toy_preln_warm-s1-0123456789"])
@@ -321,23 +309,8 @@ def test_a_closed_output_is_no_failure() -> None:
     assert (result.returncode, result.stderr) == (0, "")
 
 
-def test_a_terminal_without_a_width_shows_what_others_show(empty_place, monkeypatch, call):
-    store(empty_place / "records", record())
-    expected = call("claims", "--records", "records")
-    monkeypatch.setenv("COLUMNS", "0")
-    assert call("claims", "--records", "records") == expected and "TH-1" in expected[1]
-
-
 def test_what_the_encoding_of_the_output_lacks_is_escaped():
     Path("名").mkdir()
     done = command("sweep", "grid=rates", "--only=preln_warm-lr0.001*", "--dry-run", "--config-dir=名",
                    PYTHONIOENCODING="latin-1")  # fmt: skip
     assert done.returncode == 0 and r"--config-dir=\u540d" in done.stdout
-
-
-def test_the_output_of_a_process_of_ours_is_utf_8_whatever_that_of_the_terminal_is(monkeypatch):
-    """It goes to a log."""
-    monkeypatch.setenv("PYTHONIOENCODING", "latin-1")
-    show = [sys.executable, "-c", "print('日本', chr(0xDCFF))"]
-    done = subprocess.run(show, capture_output=True, env=environment(), check=True)
-    assert done.stdout.decode() == "日本 \\udcff\n"

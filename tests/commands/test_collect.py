@@ -42,14 +42,6 @@ def test_an_installed_package_asks_for_the_folder_and_is_not_written_into(place,
     assert code == 0 and f"the records are in {tmp_path / 'kept'}" in out
 
 
-def test_a_run_that_cannot_be_copied_is_a_failure(tmp_path, call):
-    run = run_folder(tmp_path)
-    (run / "events.jsonl").write_text("damaged\n")
-    code, out, _ = call("collect", run, "--records", tmp_path / "kept")
-    assert code == 1 and f"{run}: not copied: " in out and "the records are in" not in out
-    assert not [*(tmp_path / "kept").rglob("*.jsonl")]
-
-
 def test_trial_runs_are_left_out_of_the_committed_records_and_counted(place, tmp_path, call):
     place.mkdir()
     (place / "pyproject.toml").touch()

@@ -174,14 +174,6 @@ def test_what_an_editor_leaves_beside_an_experiment_is_none(own):
     assert registered(own) == {}
 
 
-def test_a_file_may_begin_with_a_byte_order_mark(own):
-    write(own / "exp" / "mine.yaml", "# My own.", "defaults: [toy_preln_warm, _self_]", "exp: mine", "seed: 7")
-    plain = compose(["exp=mine"])
-    file = own / "exp" / "mine.yaml"
-    file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes().replace(b"\n", b"\r\n"))
-    assert compose(["exp=mine"]) == plain and experiments()["mine"] == "My own."
-
-
 @pytest.mark.parametrize("name", ["on", "no", "Yes", "12"])
 def test_a_name_that_yaml_reads_as_something_else_needs_quotes(name, own):
     file, chosen = own / "exp" / f"{name}.yaml", f"exp='{name}'"

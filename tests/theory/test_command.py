@@ -56,14 +56,6 @@ def test_everything_is_measured_judged_and_drawn(
     assert (empty_place / "figures" / "initialisation.png").stat().st_size > 10_000
 
 
-def test_a_folder_that_cannot_be_written_gives_a_one_line_error(
-    empty_place: Path, refused: Callable[[str], str]
-) -> None:
-    (empty_place / "runs").touch()
-    said = refused("theory --only TH-1")
-    assert "runs" in said and "LN_REPRO_RUNS" in said
-
-
 @pytest.mark.slow
 def test_ctrl_c_gives_one_line_and_keeps_the_measurements(empty_place: Path) -> None:
     """With so many seeds, not everything is measured at once, on any number of cores."""
