@@ -4,13 +4,14 @@ import logging
 import math
 import time
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
 from fairseq import checkpoint_utils, utils
 from fairseq.data import iterators
 
-from ln_repro.engine.checkpoints import Checkpoints
+from ln_repro.engine.checkpoints import Checkpoints, State
 from ln_repro.engine.group import Group
 from ln_repro.engine.inputs import Inputs
 from ln_repro.engine.metric_buffer import MetricBuffer, on_host
@@ -56,20 +57,19 @@ class Loop:
         model = self.trainer.get_model()
         logger.info(model)
         self.trainer.task.load_dataset("valid")
-        saved, self.batches = checkpoint_utils.load_checkpoint(self.trainer.cfg.checkpoint, self.trainer)
+        extra, self.batches = checkpoint_utils.load_checkpoint(self.trainer.cfg.checkpoint, self.trainer)
         if not group.same([self.update]):
             raise UserError(f"{inputs.resume}: not every process sees this file; use a shared disk")
-        saved = saved or {}
-        known = self.update, saved.get("tokens"), self.checkpoints.weights()
+        saved = State.of(extra)
+        known = self.update, saved.tokens, self.checkpoints.weights()
         self.tokens = self.events.tokens_until(*known) if group.rank.leads else 0
         self.trainer.get_valid_iterator("valid")  # an invalid validation set must fail now
 
         self.updates_per_epoch = math.ceil(len(self.batches) / self.batches_per_update)
         self.trainer.lr_scheduler.plan(self.experiment.learning_rate(self.updates_per_epoch))
-        self.metrics = MetricBuffer(self.update, saved.get("last_loss"))
-        ended = saved.get("ended")
-        self.epoch: int = ended or self.batches.epoch
-        self.owed: bool = group.share(ended is not None and ended not in self.checkpoints.weights())
+        self.metrics = MetricBuffer(self.update, saved.last_loss)
+        self.epoch: int = saved.ended or self.batches.epoch
+        self.owed: bool = group.share(saved.ended is not None and saved.ended not in self.checkpoints.weights())
         """Whether an earlier session completed an epoch without validating it and saving its weights."""
         self._write(
             "status",
@@ -247,19 +247,15 @@ class Loop:
         self.opened, self.opened_at, self.saving = time.monotonic(), self.update, 0.0
 
     def _save_state(self, ended: bool) -> None:
-        """Save everything that an exact resume needs: fairseq's state (parameters, optimizer, schedule) and ``extra``.
-
-        ``ended`` is the epoch if its last update is done, ``last_loss`` is in bits, ``tokens`` are those of the whole
-        run, and the iterator's position counts the mini-batches of each of ``processes`` processes.
-        """
-        extra = {
-            "train_iterator": self.batches.state_dict(),
-            "ended": self.epoch if ended else None,
-            "last_loss": self.metrics.last_loss,
-            "tokens": self.tokens,
-            "processes": self.group.rank.size,
-        }
-        self._save("state", lambda path: self.trainer.save_checkpoint(str(path), extra), KEPT_STATES)
+        """Save everything that an exact resume needs; ``ended`` says whether the last update of the epoch is done."""
+        state = State(
+            train_iterator=self.batches.state_dict(),
+            ended=self.epoch if ended else None,
+            last_loss=self.metrics.last_loss,
+            tokens=self.tokens,
+            processes=self.group.rank.size,
+        )
+        self._save("state", lambda path: self.trainer.save_checkpoint(str(path), asdict(state)), KEPT_STATES)
         self.saved = time.monotonic()
 
     def _save(self, kind: str, write: Callable[[Path], None], keep: int | None = None) -> None:
