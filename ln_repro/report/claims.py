@@ -76,9 +76,9 @@ def _seeds(judged: Judged) -> str:
 
 
 def _rule(row: Row) -> str:
-    """Return whether the rule preceded the runs, and what the replication says."""
-    words = "amended" if any(judged.older for judged in row.others) else "before"
-    replicated = {judged.replicated for judged in row.others} - {None, INCONCLUSIVE}
+    """Return whether the rule preceded the exploratory runs, if they count, and whether the replication agrees."""
+    words = "amended" if any(judged.older and judged.explored for judged in row.others) else "before"
+    replicated = {judged.replicated for judged in row.others if judged.explored} - {None, INCONCLUSIVE}
     return f"{words}, replicated" if replicated == {row.others[0].verdict} else words
 
 
