@@ -11,7 +11,7 @@ import pytest
 
 from ln_repro.errors import UserError
 from ln_repro.experiment.compose import CONF, compose, compose_all, expand, experiments, grid, launcher, search_also
-from ln_repro.experiment.named import registered
+from ln_repro.experiment.registry import registered
 from ln_repro.experiment.settings import Experiment, build
 from ln_repro.system.paths import runs_folder
 
