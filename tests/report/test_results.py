@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ln_repro.claims.causes import ARMS, VANISHING, area_under_curve, separation
+from ln_repro.claims.causes import ARMS, VANISHING, area_under_curve, probes, separation
 from ln_repro.system.paths import CHECKOUT
 from tests import committed
 
@@ -34,6 +34,25 @@ def test_the_ramp_that_post_ln_and_deepnorm_need_is_first_of_all_the_encoders() 
         assert training("deepnorm_warm_decoder", rate) == [False] * 5
     explored = committed.archive().evidence["toy"]
     assert sum(map(explored.trained, explored.curve("deepnorm_warm")[0.008])) == 1
+
+
+def test_a_collapse_of_post_ln_outlasts_the_high_rate_and_that_of_pre_ln_does_not() -> None:
+    evidence = committed.archive().replication["toy"]
+    bursts = {"postln_nowarm_burst": 0.005, "preln_nowarm_burst": 0.02}
+    after = {arm: evidence.curve(arm)[rate] for arm, rate in bursts.items()}
+    assert [len(runs) for runs in after.values()] == [5, 5]
+    assert not any(evidence.trained(run) for runs in after.values() for run in runs)
+    assert all(map(evidence.trained, evidence.curve("postln_nowarm")[0.0005]))
+    for arm, cosine, gradient in (
+        ("postln_nowarm_burst", (0.999, 1), (0, 1e-5)),
+        ("preln_nowarm_burst", (0, 0.6), (1e-3, 1)),
+    ):
+        for run in after[arm]:
+            probed = probes(run, "collapse")
+            norms = [probed[update]["gradient"]["encoder.w2"][0] for update in (0, max(probed))]
+            assert cosine[0] < probed[max(probed)]["cosine"]["encoder"][-1] <= cosine[1]
+            assert gradient[0] < norms[1] / norms[0] < gradient[1]
+            assert run.experiment.schedule.step_epoch == 1 and run.experiment.train.max_epoch == 4
 
 
 def test_the_rate_alone_separates_the_probed_runs_almost_as_well_as_the_gradient() -> None:
