@@ -53,15 +53,11 @@ def test_trial_runs_are_left_out_of_the_committed_records_and_counted(place, tmp
     another(run, "bbbbbbbbbb", optimizer__equal_layer_norms=True)  # as of grid=gradients
     another(run, "cccccccccc", train__max_epoch=1)
     another(run, "dddddddddd")
-    other = run.with_name("mine-s1-dddddddddd") / "record.json"
-    record = json.loads(other.read_text())
-    other.write_text(json.dumps(record | {"data": {**record["data"], "published": False}}))
+    path = run.with_name("mine-s1-dddddddddd") / "record.json"
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps(record | {"data": {**record["data"], "published": False}}))
     code, out, _ = call("collect")
-    assert (
-        code == 0
-        and "left out: 2 runs on other text, or with settings that differ" in out
-        and "--all includes them" in out
-    )
+    assert code == 0 and "left out: 2 runs on other text, or with settings that differ" in out
     records = place / "records"
     assert ids(records) == {"0123456789", "aaaaaaaaaa", "bbbbbbbbbb"}
     assert call("collect", "--all")[0] == 0
