@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.judge import Archive
-from ln_repro.claims.words import SCHEMES
+from ln_repro.claims.words import SCHEME_NAMES
 from ln_repro.records.archive import Run
 from ln_repro.report.plotting import COLOURS, LINES, WIDTH, crosses, draw_once, name_line, rate_axis
 
@@ -173,7 +173,7 @@ def _draw(probed: Sequence[Collapse], ramped: Mapping[str, Bleus], figure: Figur
         rate_axis(axis, {rate for bleus in ramped.values() for curve in bleus.values() for rate in curve})
         axis.tick_params(labelbottom=last)
         axis.set_xlabel("peak learning rate" if last else "")
-        axis.set_ylabel(SCHEMES[scheme], fontweight="bold", labelpad=0)
+        axis.set_ylabel(SCHEME_NAMES[scheme], fontweight="bold", labelpad=0)
         axis.set_title("BLEU, with a ramp on …" if row == 0 else "")
 
 

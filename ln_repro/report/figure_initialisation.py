@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ln_repro.claims.intervals import exponent
-from ln_repro.claims.words import SCHEMES
+from ln_repro.claims.words import SCHEME_NAMES
 from ln_repro.report.plotting import COLOURS, GREY, MARKS, WIDTH, draw_once, name_line, plain_axis
 from ln_repro.system.files import Json
 
@@ -94,7 +94,7 @@ def _draw_by_depth(axis: Axes, series: Mapping[str, Points]) -> None:
         _draw_line(axis, norm, points)
         power = exponent({int(depth): mean for depth, (mean, *_) in points.items()})
         theory = "0" if norm == "postln" else "−0.5"
-        text = f"{SCHEMES[norm]}: exponent {f'{power:.2f}'.replace('-', '−')}\n(theory: {theory})"
+        text = f"{SCHEME_NAMES[norm]}: exponent {f'{power:.2f}'.replace('-', '−')}\n(theory: {theory})"
         name_line(axis, text, 6, points["6"][0], (0, 15), color=COLOURS[norm])
     axis.set_xticks([*map(int, points)])
     axis.set_xlabel("layers of encoder and of decoder")

@@ -3,9 +3,9 @@
 import pytest
 
 from ln_repro.engine.checkpoints import Checkpoints
-from ln_repro.engine.group import Group
 from ln_repro.engine.inputs import Inputs
 from ln_repro.engine.loop import Loop
+from ln_repro.engine.process_group import Group
 from ln_repro.engine.stacked import driver
 from ln_repro.engine.stacked.driver import Driver
 from ln_repro.engine.stop import StopRequest
