@@ -13,9 +13,9 @@ from torch.profiler import ProfilerActivity
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from ln_repro.engine.group import Group
 from ln_repro.engine.inputs import Inputs
 from ln_repro.engine.loop import Loop
+from ln_repro.engine.process_group import Group
 from ln_repro.engine.stacked.joint import Joint
 from ln_repro.engine.stop import StopRequest
 from ln_repro.system.distributed import Rank

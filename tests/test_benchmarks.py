@@ -73,14 +73,6 @@ def test_operations_of_an_update_depend_on_the_layers_and_bytes_on_the_width(wor
     assert found[0]["bytes"] < found[1]["bytes"]
 
 
-@pytest.mark.slow
-def test_the_profile_finds_the_operation_that_takes_longest(work: Workload) -> None:
-    profile = work.profile()
-    assert 0 < profile["busy"] < 2 and len(profile["operations"]) == 10
-    wide = Workload(small(model__width=512, model__ffn=4096), work.corpus).profile()
-    assert wide["operations"][0]["name"] in ("aten::mm", "aten::addmm") and wide["operations"][0]["number"] % 3 == 0
-
-
 def test_rows_under_mps_start_its_service_and_stop_it(work: Workload, monkeypatch, tool, tmp_path: Path) -> None:
     tool(MPS, f'echo "$CUDA_MPS_PIPE_DIRECTORY $*" >> {tmp_path}/calls; [ "$1" = -d ] || cat >> {tmp_path}/calls')
     monkeypatch.setattr(Workload, "ours", lambda work, runs: (tmp_path / "calls").open("a").write(f"{runs} runs\n"))

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from ln_repro.claims import intervals
 from ln_repro.claims.evidence import TRAINS, Evidence
 from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, LEVEL, LOG, REPRODUCED, Interval, interval, verdict
 from ln_repro.claims.metrics import SEEDS, SHARE, Count, Effect, Metric, more_seeds
@@ -71,6 +72,26 @@ class Within:
         result = verdict(interval(values, self.metric.scale, self.level), *regions)
         more = more_seeds(values, regions, self.metric.scale, self.level) if result == INCONCLUSIVE else None
         return Finding(result, self.metric.effect(values, self.level), needs=more, seeds=len(values))
+
+
+@dataclass(frozen=True)
+class Either:
+    """At least one of two criteria holds; the one with the better verdict decides."""
+
+    parts: tuple[Criterion, Criterion]
+    words: str  # introduces the criteria in the printed rule
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        return (*self.parts[0].arms, *self.parts[1].arms)
+
+    def sentence(self) -> str:
+        return f"{self.words}: " + "; or ".join(part.sentence() for part in self.parts)
+
+    def judge(self, evidence: Evidence) -> Finding:
+        findings = [part.judge(evidence) for part in self.parts]
+        best = min(findings, key=lambda finding: intervals.VERDICTS.index(finding.verdict))
+        return Finding(best.verdict, findings[0].effect, "; ".join(filter(None, map(str, findings))), best.needs)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""LR50, the peak learning rate at which half of an arm's seeds train, its 2x2, and the criterion that compares two.
+"""LR50, the peak learning rate at which half of an arm's seeds train, and its 2x2.
 
 A run trains or not, so that the mean of its BLEU says little where some seeds train; the rate at which half of them do
 is a number with an interval. It is the upper one: at low rates an arm may be under-trained, which is another matter.
@@ -13,16 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_expit
 
-from ln_repro.claims.criteria import Finding, OverRates
-from ln_repro.claims.evidence import FAILED_BITS, FAILS, TRAINED_BITS, TRAINS, Evidence, Rate
-from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, REPRODUCED, SIGNIFICANT, Interval, fisher_exact
-from ln_repro.claims.metrics import SEEDS, Count, Effect
-from ln_repro.claims.rates import at_edge, lowest_loss
-from ln_repro.claims.words import arm_words
+from ln_repro.claims.evidence import Evidence, Rate
+from ln_repro.claims.intervals import Interval
+from ln_repro.claims.metrics import Count
+from ln_repro.claims.rates import lowest_loss
 
-HIGHER, NO_HIGHER = 1.5, 1.25
-"""An LR50 is higher than another if the interval of the ratio lies above the first, and is not if below the second."""
-NOTHING_TRAINS = "nothing trains here"
 STEEPEST = 10.0
 """Largest slope in the regression, per octave of the rate: from 99 % of the seeds to 1 % within an octave."""
 BEYOND = 3.0  # LR50 is assumed to be at most so many octaves outside the rates run
@@ -97,59 +92,3 @@ def posterior(counts: tuple[tuple[Rate, Count], ...]) -> Values:
     weights = np.exp(likelihood - likelihood.max()).sum(axis=1)
     shares = np.linspace(0, 1, 501)[1:-1]
     return np.interp(shares, np.cumsum(weights) / weights.sum(), places[:, 0])
-
-
-@dataclass(frozen=True)
-class RateFactor(OverRates):
-    """The first arm's LR50 is higher than the second's, and at some rate more of its seeds train.
-
-    Fisher's exact test is made at every rate that enters both LR50s, and its level divided by their number. A second
-    arm that trains nowhere and is best at the highest of its rates may be under-trained, which decides nothing.
-    """
-
-    masked: bool = False  # whether the task is masked LM, where a run trains according to its loss
-
-    def sentence(self) -> str:
-        first, second = map(arm_words, self.arms)
-        trains = (f"NLL {TRAINED_BITS} bits below the unigram entropy, and fails within {FAILED_BITS} bits of it"
-                  if self.masked else f"BLEU at least {TRAINS} of the best arm's, and fails below {FAILS}")  # fmt: skip
-        return (
-            f"LR50 (the peak rate at which half of the seeds train: {trains}) of {first} over that of {second}: 95 % "
-            f"interval above {HIGHER:g}, and at some rate the two differ (Fisher's exact test, p < {SIGNIFICANT} over "
-            f"the number of rates that enter both LR50s); contradicted below {NO_HIGHER:g}"
-        )
-
-    def judge(self, evidence: Evidence) -> Finding:
-        first, second = (lr50(evidence, arm) for arm in self.arms)
-        if first is None or second is None:
-            return self.too_few(evidence)
-        value, interval = first.over(second)
-        effect = None if math.isnan(value) else Effect(value, interval, "x{} in rate", ".2g")
-        text = f"{effect or 'no rate at which either trains'}"
-        shared = sorted(first.counts.keys() & second.counts.keys())
-        p_values = {rate: fisher_exact(*first.counts[rate], *second.counts[rate]) for rate in shared
-                    if first.counts[rate].share > second.counts[rate].share}  # fmt: skip
-        least = min(p_values.values(), default=1.0)
-        if p_values:
-            rate = min(p_values, key=lambda rate: p_values[rate])
-            text += f"; at {rate:g}, {first.counts[rate]} against {second.counts[rate]} train (p = {least:.1g})"
-        result, needs = INCONCLUSIVE, None
-        if not second.median and at_edge(evidence, self.arms[1]) == "higher":
-            needs = f"higher rates of {arm_words(self.arms[1])}"
-        elif effect and interval[0] > HIGHER and least < SIGNIFICANT / max(1, len(shared)):
-            result = REPRODUCED
-        elif effect and interval[1] < NO_HIGHER:
-            result = CONTRADICTED
-        else:
-            needs = self.needed(evidence, first)
-        note = "" if first.median or second.median else NOTHING_TRAINS
-        return Finding(result, effect, text, needs, evidence.of_arms(self.arms), self.most_seeds(evidence), note)
-
-    def needed(self, evidence: Evidence, first: Lr50) -> str:
-        """Return what would make the interval narrower, or the p-value smaller."""
-        few = {rate for arm in self.arms for rate, runs in evidence.curve(arm).items() if len(runs) < SEEDS}
-        if few:
-            return f"{SEEDS} seeds at {', '.join(f'{rate:g}' for rate in sorted(few))}"
-        if math.isinf(first.median):
-            return f"rates of {arm_words(self.arms[0])} above {first.interval[0]:g}"
-        return f"{2 * self.most_seeds(evidence)} seeds"

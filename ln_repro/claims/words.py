@@ -26,6 +26,7 @@ PARTS = {
     "literal": "(T = 1)", "anchored": "(anchored)", "short": "(an eighth of the ramp)", "fixed": "(small fixed rate)",
     "linear": "(linear decay)", "step": "(step)", "high": "at the higher rate", "low": "at the lower rate",
     "closed": "(closed form)", "encoder": "in the encoder alone", "decoder": "in the decoder alone",
+    "burst": "(a tenth of the rate after the first epoch)",
 }  # fmt: skip
 
 

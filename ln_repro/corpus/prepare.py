@@ -9,26 +9,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from ln_repro.corpus.base import STEPS, Corpus
-from ln_repro.corpus.glue import Mrpc, Rte
-from ln_repro.corpus.iwslt14 import Iwslt14
+from ln_repro.corpus.base import STEPS
 from ln_repro.corpus.locate import cached_digest, locate, locked, present
-from ln_repro.corpus.multi30k import Multi30k
-from ln_repro.corpus.own_text import Files, Monolingual, Wikinews
-from ln_repro.corpus.tatoeba import Tatoeba
+from ln_repro.corpus.registry import CORPORA, corpus_of
 from ln_repro.corpus.text import stored_lines
-from ln_repro.corpus.toy import Toy
-from ln_repro.corpus.wmt14 import Wmt14
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
 from ln_repro.system.files import Json, explained, read_json, sha256
 from ln_repro.system.progress import Report
 
 MANIFEST = "manifest.json"
-CORPORA: dict[str, Corpus] = {
-    corpus.name: corpus
-    for corpus in (Toy(), Multi30k(), Tatoeba(), Iwslt14(), Wmt14(), Files(), Monolingual(), Wikinews(), Mrpc(), Rte())
-}
 
 
 @dataclass(frozen=True)
@@ -73,11 +63,6 @@ class Prepared:
     def tokenised(self, split: str) -> list[str]:
         """Return the tokenised target lines before segmentation."""
         return stored_lines(self.folder / "text" / f"{split}.{self.target_lang}")
-
-
-def corpus_of(data: Data) -> Corpus:
-    """Return the corpus that these settings name, for the form in which ``data.source`` has it."""
-    return CORPORA[data.name].in_form_of(data)
 
 
 def fingerprint(data: Data, root: Path) -> str | None:

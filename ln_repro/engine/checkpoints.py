@@ -5,21 +5,18 @@ Files that are not listed are ignored. This module does not import torch, becaus
 
 import json
 from collections.abc import Callable, Collection
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 from ln_repro.errors import LnReproError
-from ln_repro.system.files import read_json, sha256, sync, write_atomically
+from ln_repro.system.files import Json, read_json, sha256, sync, write_atomically
 
 MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """An entry of the manifest; ``kind`` is ``weights`` (of an epoch) or ``state`` (what a resume needs).
-
-    `Loop._save_state` says what a state contains.
-    """
+    """An entry of the manifest; ``kind`` is ``weights`` (of an epoch) or ``state`` (what a resume needs)."""
 
     file: str
     kind: str
@@ -27,6 +24,30 @@ class Checkpoint:
     epoch: int
     sha256: str
     bytes: int
+
+
+@dataclass(frozen=True)
+class State:
+    """What a ``state`` contains in addition to fairseq's part: parameters, optimizer, schedule and number of updates.
+
+    The defaults are those of a new run. No state of a random generator is saved, because each update sets the seeds.
+    """
+
+    train_iterator: Json = field(default_factory=dict)
+    """fairseq's position in the data: the epoch, and in it the number of mini-batches of each process."""
+    ended: int | None = None
+    """The epoch, if its last update is done."""
+    last_loss: float | None = None
+    """Loss of the last update, in bits per token."""
+    tokens: int = 0
+    """Number of tokens in all updates so far, as counted in the ``train`` events."""
+    processes: int = 1
+    """Number of processes that trained."""
+
+    @classmethod
+    def of(cls, extra: Json | None) -> "State":
+        """Return the state from fairseq's ``extra_state``, which also has entries of its own; None is a new run's."""
+        return cls(**{entry.name: extra[entry.name] for entry in fields(cls)}) if extra else cls()
 
 
 @dataclass(frozen=True)

@@ -4,18 +4,19 @@ import logging
 import math
 import time
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
 from fairseq import checkpoint_utils, utils
 from fairseq.data import iterators
 
-from ln_repro.engine.checkpoints import Checkpoints
-from ln_repro.engine.group import Group
+from ln_repro.engine.checkpoints import Checkpoints, State
 from ln_repro.engine.inputs import Inputs
 from ln_repro.engine.metric_buffer import MetricBuffer, on_host
 from ln_repro.engine.plugin.task import per_token
 from ln_repro.engine.probing import Probing, chosen_batches
+from ln_repro.engine.process_group import Group
 from ln_repro.engine.stop import StopRequest
 from ln_repro.engine.trainer import Gradients, StrictTrainer
 from ln_repro.errors import Interrupted, LnReproError, UserError
@@ -47,7 +48,7 @@ class Loop:
     def __init__(self, inputs: Inputs, stop: StopRequest, group: Group, stacked: int = 1) -> None:
         self.inputs, self.experiment, self.stop, self.group = inputs, inputs.experiment, stop, group
         self.batches_per_update = self.experiment.train.batches_per_update // group.rank.size
-        self.stopped = False
+        self.stopped, self.stacked = False, stacked
         run = RunFolder(inputs.folder)
         self.checkpoints, self.events = Checkpoints(run.checkpoints), run.events
         self.session = newest(inputs.folder)
@@ -56,20 +57,19 @@ class Loop:
         model = self.trainer.get_model()
         logger.info(model)
         self.trainer.task.load_dataset("valid")
-        saved, self.batches = checkpoint_utils.load_checkpoint(self.trainer.cfg.checkpoint, self.trainer)
+        extra, self.batches = checkpoint_utils.load_checkpoint(self.trainer.cfg.checkpoint, self.trainer)
         if not group.same([self.update]):
             raise UserError(f"{inputs.resume}: not every process sees this file; use a shared disk")
-        saved = saved or {}
-        known = self.update, saved.get("tokens"), self.checkpoints.weights()
+        saved = State.of(extra)
+        known = self.update, saved.tokens, self.checkpoints.weights()
         self.tokens = self.events.tokens_until(*known) if group.rank.leads else 0
         self.trainer.get_valid_iterator("valid")  # an invalid validation set must fail now
 
         self.updates_per_epoch = math.ceil(len(self.batches) / self.batches_per_update)
         self.trainer.lr_scheduler.plan(self.experiment.learning_rate(self.updates_per_epoch))
-        self.metrics = MetricBuffer(self.update, saved.get("last_loss"))
-        ended = saved.get("ended")
-        self.epoch: int = ended or self.batches.epoch
-        self.owed: bool = group.share(ended is not None and ended not in self.checkpoints.weights())
+        self.metrics = MetricBuffer(self.update, saved.last_loss)
+        self.epoch: int = saved.ended or self.batches.epoch
+        self.owed: bool = group.share(saved.ended is not None and saved.ended not in self.checkpoints.weights())
         """Whether an earlier session completed an epoch without validating it and saving its weights."""
         self._write(
             "status",
@@ -167,6 +167,7 @@ class Loop:
         due = self.group.any(bool(self.stop) or time.monotonic() - self.saved > 60 * train.save_minutes)
         stop = due and self.group.any(bool(self.stop))
         save = due or self.update % (train.save_every or math.inf) == 0
+        save = save or (at_end and (self.stacked == 1 or self.finished))  # a stack's process saves run by run: seconds
         report = save or at_end or self.update % train.log_every == 0
         probe = self.probing.due(self.update)
 
@@ -177,10 +178,12 @@ class Loop:
             self._report()
         if probe:  # after the report, so that its time belongs to the next window
             self._probe()
-        if save or at_end:  # after the events, which a resumed run needs up to its state
+        if save:  # after the events, which a resumed run needs up to its state
             self._save_state(at_end)
         if at_end:  # after the state, so that a stop or a crash in the validation costs no update
             self._end_epoch()
+            if self.stopped and not save:  # in the validation
+                self._save_state(at_end)
         self.stopped = self.stopped or (stop and not self.finished)  # not one that has just finished
 
     def _probe(self) -> None:
@@ -244,19 +247,15 @@ class Loop:
         self.opened, self.opened_at, self.saving = time.monotonic(), self.update, 0.0
 
     def _save_state(self, ended: bool) -> None:
-        """Save everything that an exact resume needs: fairseq's state (parameters, optimizer, schedule) and ``extra``.
-
-        ``ended`` is the epoch if its last update is done, ``last_loss`` is in bits, ``tokens`` are those of the whole
-        run, and the iterator's position counts the mini-batches of each of ``processes`` processes.
-        """
-        extra = {
-            "train_iterator": self.batches.state_dict(),
-            "ended": self.epoch if ended else None,
-            "last_loss": self.metrics.last_loss,
-            "tokens": self.tokens,
-            "processes": self.group.rank.size,
-        }
-        self._save("state", lambda path: self.trainer.save_checkpoint(str(path), extra), KEPT_STATES)
+        """Save everything that an exact resume needs; ``ended`` says whether the last update of the epoch is done."""
+        state = State(
+            train_iterator=self.batches.state_dict(),
+            ended=self.epoch if ended else None,
+            last_loss=self.metrics.last_loss,
+            tokens=self.tokens,
+            processes=self.group.rank.size,
+        )
+        self._save("state", lambda path: self.trainer.save_checkpoint(str(path), asdict(state)), KEPT_STATES)
         self.saved = time.monotonic()
 
     def _save(self, kind: str, write: Callable[[Path], None], keep: int | None = None) -> None:

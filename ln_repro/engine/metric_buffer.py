@@ -9,8 +9,8 @@ import torch
 from fairseq import utils
 from torch import Tensor
 
-from ln_repro.engine.group import Group
 from ln_repro.engine.plugin.task import per_token
+from ln_repro.engine.process_group import Group
 
 
 @dataclass(frozen=True)

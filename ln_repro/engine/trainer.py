@@ -14,6 +14,7 @@ from fairseq.trainer import Trainer
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from torch import distributed
 
+from ln_repro.engine.checkpoints import State
 from ln_repro.engine.inputs import Inputs
 from ln_repro.engine.metric_buffer import Update
 from ln_repro.engine.plugin.classification import Classified, LnClassification
@@ -177,9 +178,9 @@ class StrictTrainer(Trainer):
         """Load a checkpoint; if the number of processes has changed, convert the position in the epoch."""
         extra: Json | None = super().load_checkpoint(filename, *args, **kwargs)
         if extra:
-            position = extra["train_iterator"]
-            batches = position["iterations_in_epoch"] * extra["processes"]
-            position["iterations_in_epoch"] = batches // self.data_parallel_world_size
+            saved = State.of(extra)
+            batches = saved.train_iterator["iterations_in_epoch"] * saved.processes
+            saved.train_iterator["iterations_in_epoch"] = batches // self.data_parallel_world_size  # in ``extra``, too
         return extra
 
     @property

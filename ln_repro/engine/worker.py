@@ -33,7 +33,7 @@ def main() -> int:
     if job not in ("follow", "stack"):  # torchrun or a sweep controls it
         stop.watch_input()
     if job == "train-in-stack":
-        from ln_repro.engine.stacked.rows import follow
+        from ln_repro.engine.stacked.connection import follow
 
         socket, lock, *arguments = arguments
         return follow(int(socket), int(lock), arguments, stop)
@@ -69,7 +69,7 @@ def train_together(inputs: Inputs | None, stop: StopRequest) -> int:
 
     If one of several processes fails, its error is written to the run's directory, for the command to report.
     """
-    from ln_repro.engine.group import Group
+    from ln_repro.engine.process_group import Group
     from ln_repro.records.run_dir import RunFolder
 
     group = Group(this_rank())

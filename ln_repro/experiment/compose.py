@@ -17,7 +17,7 @@ from omegaconf.errors import OmegaConfBaseException
 from ln_repro.errors import UserError
 from ln_repro.experiment.launcher_options import Texts, given, typed
 from ln_repro.experiment.name import Name
-from ln_repro.experiment.named import register, registered, yaml_files
+from ln_repro.experiment.registry import register, registered, yaml_files
 from ln_repro.experiment.settings import Experiment, build
 from ln_repro.system.files import Json
 from ln_repro.system.paths import CHECKOUT, PACKAGE, expanded
@@ -272,5 +272,5 @@ def nearest(name: str, names: Sequence[str]) -> str:
 
 def sources() -> list[Path]:
     """Return the files on which the settings of named experiments depend: YAML files and code."""
-    modules = ("data", "model", "named", "optimizer", "settings", "validation")
+    modules = ("data", "model", "optimizer", "registry", "settings", "validation")
     return [*yaml_files(CONF, "**/*.yaml"), *(PACKAGE / "experiment" / f"{name}.py" for name in modules)]

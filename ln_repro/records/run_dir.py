@@ -6,7 +6,7 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,6 +20,7 @@ from ln_repro.records.record import Record
 from ln_repro.system.directory_lock import DirectoryLock, Holder, acquire, holder
 from ln_repro.system.files import Json, read_json, warn, write_atomically
 
+EXPERIMENT = "experiment.json"
 FAILURE = "failure.json"
 RECORD = "record.json"
 SAMPLES = "samples.json"
@@ -67,7 +68,7 @@ class RunFolder:
     @property
     def experiment(self) -> Json | None:
         """The settings of the experiment; None if the file does not exist or is damaged."""
-        return read_json(self.path / "experiment.json", dict)
+        return read_json(self.path / EXPERIMENT, dict)
 
     def lock(self) -> AbstractContextManager[DirectoryLock]:
         """Lock the directory, or raise `InUseError` if another process has locked it."""
@@ -97,6 +98,16 @@ class RunFolder:
             record.replace(record.with_name(f"{RECORD}.damaged"))
             say(f"{RECORD} is damaged: renamed to {RECORD}.damaged")
 
+    def write_experiment(self, settings: Mapping[str, object]) -> None:
+        """Write the settings of the experiment with its id, which make the directory that of a run."""
+        write_json(self.path / EXPERIMENT, settings)
+
+    def finish(self, record: Record, samples: Sequence[tuple[str, str, str]]) -> None:
+        """Write the samples, if there are any, and then the record, which marks the run as finished."""
+        if samples:
+            write_atomically(self.path / SAMPLES, json.dumps(samples, ensure_ascii=False))
+        write_json(self.path / RECORD, record.plain())
+
     @property
     def state(self) -> str:
         """One of planned, running, interrupted, failed (also with a damaged record), finished and diverged."""
@@ -116,7 +127,7 @@ class RunFolder:
 
 def runs_under(folder: Path) -> list[RunFolder]:
     """Return the run directories in ``folder``, without those that were renamed, cannot be read or are damaged."""
-    runs = [RunFolder(path.parent) for path in sorted(folder.glob("*/experiment.json"))]
+    runs = [RunFolder(path.parent) for path in sorted(folder.glob(f"*/{EXPERIMENT}"))]
     return [run for run in runs if not re.search(r"\.old\d+$", run.path.name) and _readable(run)]
 
 

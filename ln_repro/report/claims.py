@@ -3,7 +3,10 @@
 import math
 import textwrap
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
+from rich.console import RenderableType
+from rich.padding import Padding
 from rich.table import Table as TerminalTable
 from rich.text import Text
 
@@ -19,14 +22,15 @@ SYMBOLS = {REPRODUCED: "✓", CONTRADICTED: "✗", INCONCLUSIVE: "?", NOT_RUN: "
 COLOURS = {REPRODUCED: "green", CONTRADICTED: "red", INCONCLUSIVE: "yellow", NOT_RUN: "dim"}
 SMALL = ("toy", "multi30k")
 """Corpora with a column of their own; those of real text that are larger share one."""
-MODELS = {"multi30k": "3+3 layers, "}
+MODELS = {"multi30k": "3+3 layers"}
 """The model of a setting that is judged where the usual one of its corpus was not run."""
 LEGEND = (
     "✓ reproduced, ✗ contradicted, ? not decided, · shown without a verdict. Effects with their 95 % interval over "
-    'seeds. Last column: whether the rule was written before the runs or amended after them, "replicated" once new '
-    "seeds agree, and the claim's id."
+    'seeds. With the id: whether the rule was written before the runs or amended after them, "replicated" once new '
+    "seeds agree."
 )
 INDENT = 13
+LISTED = 10  # maximum number of ids of records to list
 
 
 def claims_table(rows: Sequence[Row]) -> Table:
@@ -53,12 +57,18 @@ def _cell(judged: Judged | None) -> str | None:
     """Return symbol, effect, seeds and note, in two lines."""
     if judged is None:
         return None
+    symbol, effect, details = _found(judged)
+    corpus = "" if judged.data in SMALL else f"{named(judged.data)}, "
+    return f"{symbol} {effect}\n{corpus}{details}"
+
+
+def _found(judged: Judged) -> tuple[str, str, str]:
+    """Return the symbol of the verdict, the effect, and the number of seeds with a word on the model or the verdict."""
     effect = judged.effect and not math.isnan(judged.effect.value) and str(judged.effect)
-    corpus = MODELS.get(judged.setting, "") if judged.data in SMALL else f"{named(judged.data)}, "
     unjudged = judged.note == UNJUDGED
-    note = f", {judged.note}" if judged.note and not unjudged else ""
+    details = [MODELS.get(judged.setting, ""), _seeds(judged), "" if unjudged else judged.note]
     symbol = "·" if unjudged else SYMBOLS[judged.verdict]
-    return f"{symbol} {effect or judged.ours.partition(';')[0]}\n{corpus}{_seeds(judged)}{note}"
+    return symbol, effect or judged.ours.partition(";")[0], ", ".join(filter(None, details))
 
 
 def _seeds(judged: Judged) -> str:
@@ -66,24 +76,24 @@ def _seeds(judged: Judged) -> str:
 
 
 def _rule(row: Row) -> str:
-    """Return whether the rule preceded the runs, and what the replication says."""
-    words = "amended" if any(judged.older for judged in row.others) else "before"
-    replicated = {judged.replicated for judged in row.others} - {None, INCONCLUSIVE}
+    """Return whether the rule preceded the exploratory runs, if they count, and whether the replication agrees."""
+    words = "amended" if any(judged.older and judged.explored for judged in row.others) else "before"
+    replicated = {judged.replicated for judged in row.others if judged.explored} - {None, INCONCLUSIVE}
     return f"{words}, replicated" if replicated == {row.others[0].verdict} else words
 
 
-def overview(rows: Sequence[Row]) -> Iterator[TerminalTable]:
-    """Yield the claims about training with their effects, then those about initialisation; empty ones are left out."""
-    styles = {symbol: COLOURS[verdict] for verdict, symbol in SYMBOLS.items()}
-    for content in (claims_table(rows), theory_table(rows)):
-        if content["rows"]:
-            table = TerminalTable(box=None, padding=(0, 1, 1, 0), pad_edge=False)
-            for column in content["columns"]:
-                last = column == content["columns"][-1]
-                table.add_column(column, style="dim" if last else "", no_wrap=last)
-            for cells in content["rows"]:
-                table.add_row(*(Text(cell or "", styles.get((cell or " ")[0], "")) for cell in cells))
-            yield table
+def overview(rows: Sequence[Row]) -> Iterator[RenderableType]:
+    """Yield the claims that were tested for a terminal: each with what was found on every corpus, then rule and id."""
+    styles = {SYMBOLS[verdict]: colour for verdict, colour in COLOURS.items()}
+    for row in (row for row in rows if row.others or row.theory):
+        yield Text(row.claim, "bold")
+        for judged in row.others or [row.own]:
+            symbol, effect, details = _found(judged)
+            corpus = f"{named(judged.data):9} " if row.others else ""
+            found = f" {corpus}{effect or '-'}{f' ({details})' if row.others else ''}"
+            yield Padding(Text(symbol, styles.get(symbol, "")).append(found, "default"), (0, 0, 0, 2))
+        paper = "" if row.number == "-" else f"paper: {row.number};  "
+        yield Padding(Text(paper).append(f"{row.id}{f', {_rule(row)}' if row.others else ''}", "dim"), (0, 0, 0, 4))
 
 
 def terminal_table(findings: Sequence[Json]) -> TerminalTable:
@@ -104,8 +114,11 @@ def details(row: Row, width: int) -> Iterator[Text]:
     """Yield a claim line by line: what the paper says, then verdict, rule, records and needs on each kind of data."""
     yield Text(f"{row.id}: {row.claim}", "bold")
     yield _field("paper", f"{row.paper} ({row.place})", width)
-    for judged in row.others:
-        yield from _judged(named(judged.data), judged, width)
+    for before, judged in zip([None, *row.others], row.others, strict=False):
+        repeated = before and (before.rule, before.written) == (judged.rule, judged.written)
+        yield from _judged(
+            named(judged.data), replace(judged, rule="as above", written="") if repeated else judged, width
+        )
     if row.own.rule or row.theory:
         hours = f"   # about {row.cost_gpu_hours:g} GPU hours" if row.cost_gpu_hours else ""
         yield from _judged("theory" if row.theory else "paper's data", row.own, width, hours)
@@ -129,7 +142,9 @@ def _judged(place: str, judged: Judged, width: int, cost: str = "") -> Iterator[
     if judged.evidence:
         older = f", {judged.older} of them made before the rule" if judged.older else ""
         code = f", by code {', '.join(judged.code)}"
-        yield _field("records", f"{len(judged.evidence)}{older}{code}: {', '.join(judged.evidence)}", width)
+        hidden = len(judged.evidence) - LISTED
+        ids = f"{', '.join(judged.evidence[:LISTED])}{f' and {hidden} more (--json)' if hidden > 0 else ''}"
+        yield _field("records", f"{len(judged.evidence)}{older}{code}: {ids}", width)
 
 
 def _field(label: str, words: str, width: int) -> Text:

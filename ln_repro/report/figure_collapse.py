@@ -1,9 +1,10 @@
-"""The figure of the collapse: tokens that become alike, gradients that vanish, and which stack needs the ramp."""
+"""The figures of the collapse: tokens become alike, gradients vanish; which stack needs the ramp; whether it ends."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -29,8 +30,16 @@ RAMPS = {
     "warm": ("both", 60, COLOURS["postln"], LINES[True], "o"),
 }  # fmt: skip
 """A scheme's arms: the part of the model with a ramp, the BLEU at which its name stands beside the line, and looks."""
+BURSTS = {
+    ("postln_nowarm", 0.0005): ("Post-LN, 0.0005 from the start", "#44AA99", "-.", 10),
+    ("postln_nowarm_burst", 0.005): ("Post-LN, after an epoch at 0.005", COLOURS["postln"], "-", -9),
+    ("preln_nowarm_burst", 0.02): ("Pre-LN, after an epoch at 0.02", COLOURS["preln"], "--", 10),
+}  # fmt: skip
+"""Arms and rates with the name, colour and line style of each, and how far above its line the name is."""
 Curve = Mapping[int, float]
 """A value by update."""
+Look = tuple[str, str, Any, float]
+"""Name, colour and style of a line, and how many points its name stands above it."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +55,12 @@ class Collapse:
 def collapses(evidence: Evidence) -> list[Collapse]:
     """Return the probed runs of all arms at the rate of each arm's lowest mean loss and above.
 
-    At lower rates, an arm may be under-trained, which is another matter. Arms with a ramp on one stack are left out.
+    At lower rates, an arm may be under-trained, which is another matter. Arms with a ramp on one stack and
+    those with a burst are left out.
     """
     found = {}
     for arm in evidence.rates:
-        if arm.endswith(("_encoder", "_decoder")):
+        if arm.endswith(("_encoder", "_decoder", "_burst")):
             continue
         curve = evidence.curve(arm)
         best = min(curve, key=lambda rate: fmean(run.loss for run in curve[rate]))
@@ -83,6 +93,35 @@ def by_ramp(parts: Sequence[Evidence], scheme: str) -> dict[str, dict[float, lis
     return {arm: {rate: of_arm[rate] for rate in sorted(rates & {*of_arm})} for arm, of_arm in bleus.items() if rates}
 
 
+def draw_burst(archive: Archive, out: Path) -> list[Path]:
+    """Draw the encoder of runs after a burst into a folder; none without such runs."""
+    part = archive.replication.get(SETTING, Evidence())
+    runs = {place: [run for run in part.curve(place[0]).get(place[1], []) if _collapse(run, True)] for place in BURSTS}
+    if not all(runs.values()):
+        return []
+    probed = {
+        place: [probed for run in of_place if (probed := _collapse(run, True))] for place, of_place in runs.items()
+    }
+    burst = next(run for (arm, _), of_place in runs.items() if arm.endswith("burst") for run in of_place)
+    ids = [run.id for of_place in probed.values() for run in of_place]
+    return [draw_once(out / "burst.png", ids, _draw_bursts, probed, burst.record.epochs[0].update)]
+
+
+def _draw_bursts(probed: Mapping[tuple[str, float], Sequence[Collapse]], end: int, figure: Figure) -> None:
+    figure.set_size_inches(WIDTH, 2.4)
+    cosine, gradient = figure.subplots(1, 2)
+    _draw_curves(cosine, [(BURSTS[place], [run.cosine["encoder"] for run in runs]) for place, runs in probed.items()])
+    _draw_curves(gradient, [(("", *BURSTS[place][1:]), [run.gradient["encoder"] for run in runs])
+                            for place, runs in probed.items()])  # fmt: skip
+    for axis, title in ((cosine, "Encoder: cosine between tokens"), (gradient, "Encoder: relative gradient, layer 1")):
+        axis.axvspan(BEFORE, end, color="#EFEFEF", linewidth=0)
+        axis.set(xlabel="update (grey: the epoch at the high rate)", title=title, xscale="linear")
+        axis.set_xticks([0, end, 2 * end, 3 * end, 4 * end])
+    gradient.set_yscale("log")
+    gradient.set_yticks([1, 1e-2, 1e-4, 1e-6], ["1", "10⁻²", "10⁻⁴", "10⁻⁶"])
+    figure.subplots_adjust(0.06, 0.18, 0.975, 0.9, wspace=0.18)
+
+
 def draw_collapse(archive: Archive, out: Path) -> list[Path]:
     """Draw the figure into a folder; none without probed runs."""
     parts = [part[SETTING] for part in (archive.evidence, archive.replication) if SETTING in part]
@@ -103,8 +142,9 @@ def _draw(probed: Sequence[Collapse], ramped: Mapping[str, Bleus], figure: Figur
                                hspace=0.14)  # fmt: skip
     for row, stack in enumerate(STACKS):
         cosine, gradient = (figure.add_subplot(grid[row, column]) for column in range(2))
-        _draw_curves(cosine, [(run.trains, run.cosine[stack]) for run in probed])
-        _draw_curves(gradient, [(run.trains, run.gradient[stack]) for run in probed])
+        by_outcome = [(look, [run for run in probed if run.trains is trains]) for trains, look in OUTCOMES.items()]
+        _draw_curves(cosine, [(look, [run.cosine[stack] for run in runs]) for look, runs in by_outcome])
+        _draw_curves(gradient, [(look, [run.gradient[stack] for run in runs]) for look, runs in by_outcome])
         cosine.set_ylim(-0.03, 1.06)
         cosine.set_ylabel(stack.capitalize(), fontweight="bold")
         gradient.set_yscale("log")
@@ -123,17 +163,18 @@ def _draw(probed: Sequence[Collapse], ramped: Mapping[str, Bleus], figure: Figur
         axis.set_title("BLEU, with a ramp on …" if row == 0 else "")
 
 
-def _draw_curves(axis: Axes, runs: Sequence[tuple[bool, Curve]]) -> None:
-    """Draw a line for each run, and for each outcome a thick one: the median, with its name at its end."""
-    for outcome, (name, colour, line, up) in OUTCOMES.items():
-        curves = [curve for trains, curve in runs if trains is outcome and curve]
+def _draw_curves(axis: Axes, groups: Sequence[tuple[Look, Sequence[Curve]]]) -> None:
+    """Draw a line for each run, and for each group a thick one: the median, with its name at its end."""
+    for (name, colour, line, up), of_group in groups:
+        curves = [curve for curve in of_group if curve]
         for curve in curves:
             axis.plot([max(at, BEFORE) for at in curve], [*curve.values()], color=colour, linewidth=0.5, alpha=0.4)
         shared = sorted(set.intersection(*map(set, curves))) if curves else []
         if shared:
             middle = [median(curve[at] for curve in curves) for at in shared]
             axis.plot([max(at, BEFORE) for at in shared], middle, color=colour, linestyle=line, linewidth=2)
-            name_line(axis, f"{name} ({len(curves)})", shared[-1], middle[-1], (0, up), color=colour, ha="right")
+            words = f"{name} ({len(curves)})" if name else ""
+            name_line(axis, words, shared[-1], middle[-1], (0, up), color=colour, ha="right")
     axis.set_xscale("log", base=2)
     axis.set_xticks([BEFORE, 1, 8, 64, 512], ["0", "1", "8", "64", "512"])
     axis.minorticks_off()

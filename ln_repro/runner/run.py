@@ -1,6 +1,5 @@
 """Run an experiment: prepare the corpus, train, decode, score, and write the record."""
 
-import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +15,7 @@ from ln_repro.engine.inputs import SCHEME_FILE, Inputs
 from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.experiment.settings import Experiment
 from ln_repro.records.record import AVERAGE, Record, record_of
-from ln_repro.records.run_dir import SAMPLES, RunFolder, write_json
+from ln_repro.records.run_dir import RunFolder
 from ln_repro.runner import bleu
 from ln_repro.runner.pretrained import with_pretrained
 from ln_repro.runner.progress import Display
@@ -111,7 +110,7 @@ class Session:
         if self.checkpoints.entries() and probing(begun) != probing(settings):
             probes = " ".join(f"{key}={begun[key]}" for key in PROBING)
             raise UserError(f"probe: {self.folder.path} was begun with {probes}; use the same settings, or rerun=true")
-        write_json(self.folder.path / "experiment.json", settings)
+        self.folder.write_experiment(settings)
         if scheme := self.experiment.norm_file:
             write_atomically(self.folder.path / SCHEME_FILE, scheme.text)
         (self.folder.path / "hyps").mkdir(exist_ok=True)
@@ -121,9 +120,7 @@ class Session:
                 self._train_and_decode(display, mirror, stop)
             self.lock.check()
             record = record_of(self.experiment, self.id, self._facts(), self.events.read())
-            if samples := self._samples(record):
-                write_atomically(self.folder.path / SAMPLES, json.dumps(samples, ensure_ascii=False))
-            write_json(self.folder.path / "record.json", record.plain())
+            self.folder.finish(record, self._samples(record))
 
     def _not_mirrored(self, reason: str) -> None:
         self.say(f"wandb: not mirrored: {reason} (the run continues; `ln-repro sync` uploads it later)")

@@ -1,7 +1,7 @@
 """The place of this process among others: in a run on several GPUs, and of a run in a stack.
 
 torchrun starts a process per GPU. The first one works as without torchrun. The others only train, with the inputs of
-the first process's trainer (`ln_repro.engine.group`).
+the first process's trainer (`ln_repro.engine.process_group`).
 """
 
 import os

@@ -7,7 +7,7 @@ from typing import Any
 from ln_repro.claims.evidence import Arm, Evidence
 from ln_repro.claims.judge import evidence_of
 from ln_repro.experiment.compose import CONF
-from ln_repro.experiment.named import registered
+from ln_repro.experiment.registry import registered
 from ln_repro.experiment.settings import Experiment
 from ln_repro.experiment.tasks import LABELLED
 from ln_repro.records.archive import Run

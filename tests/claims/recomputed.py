@@ -42,15 +42,16 @@ def described(setting: str, arm: str) -> tuple[Any, ...]:
     optimizer = next((word for word in words if word in ("sgd", "radam")), "adam")
     part = next((word for word in words if word in ("encoder", "decoder")), "all")
     tail = next((word for word in words if word in ("literal", "step", "linear", "anchored")), None)
-    if tail is None and "fixed" in words:
-        tail = "constant"
+    if tail is None and {"fixed", "burst"} & {*words}:
+        tail = "constant" if "fixed" in words else "step"
     if tail is None and "nowarm" in words and words[0] in ("preln", "postln"):
         tail = {"radam": "linear", "sgd": "anchored"}.get(optimizer, "step" if words[0] == "preln" else "anchored")
+    epochs = next((f"{word}_epochs" for word in words if word in ("fixed", "burst")), "max_epoch")
     ramp = 0 if "nowarm" in words else reference["short_ramp" if "short" in words else "ramp"]
     return (
         "admin_closed" if "closed" in words else words[0], optimizer, ramp, part,
         tail or ("anchored" if ramp == 0 else "inverse_sqrt"),
-        reference["fixed_epochs" if "fixed" in words else "max_epoch"],
+        reference[epochs],
         "xavier" if words[0] in ("deepnorm", "subln", "tfixup") else "xavier_legacy",
     )  # fmt: skip
 

@@ -9,31 +9,16 @@ import pytest
 
 from ln_repro.claims.arms import LOCK, Arms, own_settings
 from ln_repro.claims.evidence import Evidence, gather
-from ln_repro.claims.judge import claim_rows, read_archive
-from ln_repro.experiment.compose import compose
-from ln_repro.experiment.settings import build
+from ln_repro.claims.judge import claim_rows
 from ln_repro.records.archive import Run
 from ln_repro.records.record import Corpus
 from ln_repro.report.results import run_tables
-from tests.claims.made import RATE, gathered, held, made, made_experiment, made_runs, named, on_rates
-from tests.examples import record, store
-
-SETTINGS = build(compose(["exp=toy_preln_nowarm", "precision=fp32"])).settings()
-AXES = build(compose(["exp=toy_preln_nowarm", "precision=fp32"])).axes
+from tests.claims.made import RATE, gathered, made, made_experiment, made_runs, named, on_rates
 
 
 def ids(evidence: Evidence) -> set[str]:
     """Return the records that are evidence for the named experiments."""
     return {run.record.id for arm in evidence.arms.values() for run in arm.values()}
-
-
-def test_runs_of_the_replication_are_evidence_of_their_own(tmp_path) -> None:
-    store(tmp_path, *(record(id=f"{seed:010}", exp="toy_mine", axes={**AXES, "seed": seed},
-                             settings={**SETTINGS, "seed": seed}) for seed in (100, 101)))  # fmt: skip
-    archive = read_archive(tmp_path)
-    assert {run.seed for run in archive.kept.runs} == {100, 101}
-    for evidence, seed in ((archive.evidence, 100), (archive.replication, 101)):
-        assert {*evidence["toy"].rates["preln_nowarm"][2e-3]} == {seed}
 
 
 @pytest.mark.parametrize(
@@ -74,33 +59,19 @@ def test_a_variation_stands_apart_and_still_counts_as_the_best_arm() -> None:
     assert evidence.relative_bleu(evidence.arms["postln_warm"][3]) == 0.5
 
 
-def test_runs_on_other_text_than_the_corpus_or_than_most_runs_are_no_evidence() -> None:
-    runs = [made("toy_postln_warm", seed) for seed in range(1, 6)]
-    runs[0].record.data.published = False
-    runs[4].record.data.fingerprint = "another"
-    assert [*gathered(runs)["toy"].arms["postln_warm"]] == [2, 3, 4]
-
-
-def test_a_variation_is_compared_with_the_best_arm_with_and_without_it() -> None:
-    arms = {"postln_warm": {"init": "fairseq", "bleu": 20.0}, "preln_nowarm": {"bleu": 40.0},
-            "preln_warm": {"model__branch_gain": 0.5, "bleu": 80.0}}  # fmt: skip
-    for names, best in ((["postln_warm", "preln_nowarm"], 40.0), ([*arms], 80.0)):
-        evidence = gathered(made_runs("toy", {name: arms[name] for name in names}))["toy"].others["init=fairseq"]
-        assert evidence.relative_bleu(evidence.arms["postln_warm"][3]) == 20.0 / best
-
-
-def test_an_arm_of_few_seeds_is_the_best_only_if_none_of_three_would_train_beside_it() -> None:
-    for bleu, best in ((44.5, 44.5), (43.5, 50.0), (0.0, 50.0)):  # a run trains at 44
-        evidence = held({"one": {1.0: [50.0] * 2}, "other": {1.0: [bleu] * 3}})
-        assert evidence.best(made("toy_postln_warm"))[0] == best and evidence.trained(evidence.arms["one"][1])
-
-
 def test_skill_is_known_where_the_entropy_of_the_corpus_is() -> None:
     runs = made_runs("toy", {"postln_warm": {"loss": 3.0}, "preln_warm": {"loss": 6.0}})
     evidence = gathered(runs, unigram_bits=10.0)["toy"]  # blind to the source: 8 bits
     assert [evidence.skill(evidence.arms[arm][3]) for arm in ("postln_warm", "preln_warm")] == [1.0, 3 / 6]
     worse = gathered([run := made(loss=9.5)])["toy"]
     assert math.isnan(worse.skill(run)) and math.isnan(gather([run], named, (), {})["toy"].skill(run))
+
+
+def test_runs_on_other_text_than_the_corpus_or_than_most_runs_are_no_evidence() -> None:
+    runs = [made("toy_postln_warm", seed) for seed in range(1, 6)]
+    runs[0].record.data.published = False
+    runs[4].record.data.fingerprint = "another"
+    assert [*gathered(runs)["toy"].arms["postln_warm"]] == [2, 3, 4]
 
 
 def test_the_lock_file_is_read_if_it_is_up_to_date_and_written_the_same_twice(tmp_path: Path, monkeypatch) -> None:

@@ -11,7 +11,7 @@ from ln_repro.claims.metrics import TIMES_TO_FALL
 from ln_repro.claims.rates import multiverse, usable_range
 from ln_repro.claims.rules.mt import AtBestRates
 from ln_repro.experiment.compose import CONF
-from ln_repro.experiment.named import registered
+from ln_repro.experiment.registry import registered
 from tests.claims import recomputed
 from tests.committed import archive
 

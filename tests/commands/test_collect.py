@@ -42,14 +42,6 @@ def test_an_installed_package_asks_for_the_folder_and_is_not_written_into(place,
     assert code == 0 and f"the records are in {tmp_path / 'kept'}" in out
 
 
-def test_a_run_that_cannot_be_copied_is_a_failure(tmp_path, call):
-    run = run_folder(tmp_path)
-    (run / "events.jsonl").write_text("damaged\n")
-    code, out, _ = call("collect", run, "--records", tmp_path / "kept")
-    assert code == 1 and f"{run}: not copied: " in out and "the records are in" not in out
-    assert not [*(tmp_path / "kept").rglob("*.jsonl")]
-
-
 def test_trial_runs_are_left_out_of_the_committed_records_and_counted(place, tmp_path, call):
     place.mkdir()
     (place / "pyproject.toml").touch()
@@ -61,15 +53,11 @@ def test_trial_runs_are_left_out_of_the_committed_records_and_counted(place, tmp
     another(run, "bbbbbbbbbb", optimizer__equal_layer_norms=True)  # as of grid=gradients
     another(run, "cccccccccc", train__max_epoch=1)
     another(run, "dddddddddd")
-    other = run.with_name("mine-s1-dddddddddd") / "record.json"
-    record = json.loads(other.read_text())
-    other.write_text(json.dumps(record | {"data": {**record["data"], "published": False}}))
+    path = run.with_name("mine-s1-dddddddddd") / "record.json"
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps(record | {"data": {**record["data"], "published": False}}))
     code, out, _ = call("collect")
-    assert (
-        code == 0
-        and "left out: 2 runs on other text, or with settings that differ" in out
-        and "--all includes them" in out
-    )
+    assert code == 0 and "left out: 2 runs on other text, or with settings that differ" in out
     records = place / "records"
     assert ids(records) == {"0123456789", "aaaaaaaaaa", "bbbbbbbbbb"}
     assert call("collect", "--all")[0] == 0

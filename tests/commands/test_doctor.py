@@ -61,15 +61,3 @@ def test_what_is_wrong_has_advice_and_if_needed_decides_the_exit_code(changes, l
     found, out = examined(changes)
     (said,) = (each for each in out.splitlines() if each.startswith(line))
     assert found == code and advice in said.partition("  ->  ")[2]
-
-
-def test_a_key_is_found_where_wandb_finds_it(tmp_path, monkeypatch, call):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "torch.py").write_text("__version__ = '2.13.0'\n")  # torch itself takes seconds
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")
-    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
-    (tmp_path / "netrc").write_text(f"machine 127.0.0.1:9 login user password {'a' * 40}\n")
-    assert "without an API key" not in call("doctor")[1]
-    (tmp_path / "netrc").write_text("")
-    assert "without an API key" in call("doctor")[1]

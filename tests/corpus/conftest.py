@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from ln_repro.corpus import iwslt14
-from ln_repro.corpus.prepare import CORPORA, prepare
+from ln_repro.corpus.prepare import prepare
+from ln_repro.corpus.registry import CORPORA
 from ln_repro.experiment.data import Data
 from ln_repro.system.files import digest
 

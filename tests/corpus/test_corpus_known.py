@@ -12,7 +12,8 @@ import pytest
 
 from ln_repro.corpus import iwslt14
 from ln_repro.corpus.base import Raw
-from ln_repro.corpus.prepare import CORPORA, fingerprint, verify
+from ln_repro.corpus.prepare import fingerprint, verify
+from ln_repro.corpus.registry import CORPORA
 from ln_repro.corpus.text import stored_lines
 from ln_repro.errors import UserError
 from tests.corpus.conftest import FileServer, settings, write

@@ -11,7 +11,8 @@ import pytest
 
 from ln_repro.corpus import wmt14
 from ln_repro.corpus.base import Raw
-from ln_repro.corpus.prepare import CORPORA, fingerprint, prepare, published
+from ln_repro.corpus.prepare import fingerprint, prepare, published
+from ln_repro.corpus.registry import CORPORA
 from ln_repro.errors import UserError
 from tests.corpus.conftest import FileServer, settings, write
 

@@ -17,9 +17,9 @@ from ln_repro.engine import compat
 
 compat.apply()
 
-from ln_repro.engine.group import Group  # noqa: E402
 from ln_repro.engine.inputs import read  # noqa: E402
 from ln_repro.engine.loop import Loop, train  # noqa: E402
+from ln_repro.engine.process_group import Group  # noqa: E402
 from ln_repro.engine.stop import StopRequest  # noqa: E402
 from ln_repro.engine.trainer import StrictTrainer  # noqa: E402
 from ln_repro.system import directory_lock  # noqa: E402

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from ln_repro.engine.checkpoints import Checkpoints
-from ln_repro.engine.group import Group
 from ln_repro.engine.inputs import Inputs
 from ln_repro.engine.loop import Loop
+from ln_repro.engine.process_group import Group
 from ln_repro.engine.stacked import driver, operations
 from ln_repro.engine.stacked.driver import Driver
 from ln_repro.engine.stop import StopRequest
@@ -48,7 +48,7 @@ def loops(corpus, tmp_path, monkeypatch):
             saved = Checkpoints(folder / "checkpoints")
             point = saved.resume_point(pytest.fail)
             inputs = Inputs(settings, folder, corpus, resume=saved.folder / point.file if point else None)
-            made.append(Loop(inputs, StopRequest(), Group(Rank())))
+            made.append(Loop(inputs, StopRequest(), Group(Rank()), len(rows) if place == "runs" else 1))
         return made
 
     return make
@@ -132,6 +132,20 @@ def test_a_run_resumes_from_a_state_saved_in_a_stack_and_the_reverse(loops, firs
     assert [loop.update for loop in resumed] == [10] * len(ROWS)
     assert then(resumed) == approximately(expected)
     assert not alone(caplog)
+
+
+def test_stacked_runs_save_a_state_only_if_they_stop_if_only_in_a_validation(loops):
+    expected = separately(loops(place="separate"))
+    stopped = loops()
+    for loop in stopped:
+        loop.trainer.get_valid_iterator = lambda *_, loop=loop, get=loop.trainer.get_valid_iterator: (
+            loop.stop.request() or get("valid")
+        )
+    together(stopped)
+    for loop in stopped:
+        assert [entry.update for entry in loop.checkpoints.entries() if entry.kind == "state"] == [16]
+    assert together(loops()) == approximately(expected)
+    assert [entry.update for entry in loops()[0].checkpoints.entries() if entry.kind == "state"] == [16, 20]
 
 
 def test_runs_that_diverge_fail_or_stop_leave_the_others_as_they_are_and_a_stopped_one_catches_up(loops, caplog):

@@ -122,15 +122,11 @@ def test_a_record_says_where_a_run_started_and_names_no_place():
     assert run.settings()["start"]["sha256"] == "a" and "private" not in json.dumps(run.settings())
 
 
-def test_an_id_depends_on_the_revision_of_the_numerics(monkeypatch):
+def test_an_id_depends_on_the_revision_of_the_numerics_and_not_on_how_a_value_is_written(monkeypatch):
     before = experiment().id(DATA)
+    assert experiment(lr=0.002).id(DATA) == experiment(lr=2e-3, seed=1.0).id(DATA) == experiment(lr="2e-3").id(DATA)
     monkeypatch.setattr(module, "NUMERICS", module.NUMERICS + 1)
     assert experiment().id(DATA) != before
-
-
-def test_an_id_is_the_same_however_a_value_is_written():
-    assert experiment(lr=0.002).id(DATA) == experiment(lr=2e-3).id(DATA) == experiment(lr="2e-3").id(DATA)
-    assert experiment(seed=1.0).id(DATA) == experiment(seed="1").id(DATA) == experiment().id(DATA)
 
 
 def test_every_setting_is_known_to_change_a_result_or_not_to():
@@ -149,8 +145,6 @@ def test_seeds_stay_apart_for_any_length_of_run_and_fit_numpy():
     assert seeds[0] == 1
     assert all(later - earlier > 1_000_000 for earlier, later in pairwise(seeds))
     assert seeds[-1] < 2**32
-    with pytest.raises(UserError, match=r"seed: .*4000"):
-        experiment(seed=4001)
 
 
 @pytest.mark.parametrize(
@@ -159,12 +153,12 @@ def test_seeds_stay_apart_for_any_length_of_run_and_fit_numpy():
         ({"lr": 0}, "lr: input should be greater than 0, got 0"),
         ({"lr": math.nan}, "lr: input should be a finite number, got NaN"),
         ({"lr": True}, "lr: input should be a number, got True"),
+        ({"seed": 4001}, "seed: input should be less than or equal to 4000"),
         ({"schedule__decay": "step"}, "schedule.step_epoch: step needs it"),
         ({"schedule__warmup_updates": 0, "schedule__decay": "inverse_sqrt"}, "schedule.decay: inverse_sqrt needs"),
         ({"schedule__decay": "literal"}, "schedule.warmup_updates: literal has no ramp, so this must be 0"),
         ({"schedule__decay": "cosine"}, "schedule.decay: input should be 'constant', 'inverse_sqrt', 'anchored', "),
         ({"schedule__part": "encoder", "schedule__warmup_updates": 0}, "schedule.part: encoder needs a ramp; set "),
-        ({"schedule__part": "left"}, "schedule.part: input should be 'all', 'encoder' or 'decoder', got 'left'"),
         ({"schedule__embeddings": "full"}, "schedule.embeddings: full needs schedule.part=encoder or schedule.part="),
         ({"schedule__part": "encoder", "task": "masked_lm"}, "schedule.part: task=masked_lm has one stack; leave it"),
         ({"schedule__part": "encoder", "probe": "all"}, "probe: all needs one learning rate for all parameters, not"),
@@ -176,17 +170,13 @@ def test_seeds_stay_apart_for_any_length_of_run_and_fit_numpy():
         ({"eval__average": 1}, "eval.average: the average of 1 epoch is that epoch; give 2 or more, or 0 for none"),
         ({"eval__average": 4, "train__max_epoch": 3}, "eval.average: 4 epochs cannot be averaged, train.max_epoch is"),
         ({"optimizer__name": "sgd", "optimizer__betas": [0.9, 0.98]}, "optimizer.betas: sgd has neither betas nor eps"),
-        ({"divergence__rule": "luck"}, "divergence.rule: input should be 'stuck', got 'luck'"),
         ({"start": "run@1"}, "start: only for task=classification; this run has task=translation"),
         ({"task": "masked_lm", "data__name": "rte"}, "data.name: task=classification takes mrpc or rte, which have"),
         ({"data__name": "text"}, "data.name: text has one language, for task=masked_lm; translation needs two"),
         ({"task": "masked_lm", "train__max_tokens": 100}, "train.max_tokens: needs at least train.block_tokens=512"),
         ({**STARTED, "eval__average": 2}, "eval.valid, eval.average: task=classification decodes nothing"),
-        ({"exp": "mine/deep"}, "exp: "),
-        ({"exp": ".."}, "exp: "),
-        ({"exp": ""}, "exp: "),
+        ({"exp": "../deep"}, "exp: "),
         ({"data__source_lang": "de/../de"}, "data.source_lang: "),
-        ({"train__max_epoch": 10**20}, "train.max_epoch: input should be less than or equal to 10000"),
         ({"train__nope": 1}, "train.nope: no such option"),
     ],
     ids=str,

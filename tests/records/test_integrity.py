@@ -7,17 +7,8 @@ from typing import Any
 
 import pytest
 
-from ln_repro.records.archive import (
-    CHECKSUMS,
-    EVENTS,
-    HYPOTHESES,
-    add,
-    line_of,
-    pack,
-    read_kept,
-    records_folder,
-    unpacked,
-)
+from ln_repro.records import archive
+from ln_repro.records.archive import CHECKSUMS, EVENTS, HYPOTHESES, line_of, read_kept, records_folder, unpacked
 from ln_repro.records.events import valid_events
 from tests.examples import SIGNATURE, record, recorded
 
@@ -55,7 +46,7 @@ def folder(tmp_path: Path) -> Path:
         made, events = scored(id=id)
         kept = recorded(**made).with_series(valid_events(events.encode().splitlines()))
         runs.append((kept, {EVENTS: events.encode(), HYPOTHESES: b"a mouse\n"}))
-    add(place, "toy", runs)
+    archive.add(place, "toy", runs)
     return place
 
 
@@ -85,12 +76,12 @@ def packed_again(change: Callable[[dict[str, bytes]], Any]) -> Callable[[Path], 
     """Return what edits the archived files and is careful enough to renew their checksum."""
 
     def edit(place: Path) -> None:
-        archive = place.parent / "archive"
-        files = dict(unpacked(archive / ARCHIVE))
+        packed = place.parent / "archive"
+        files = dict(unpacked(packed / ARCHIVE))
         change(files)
-        (archive / ARCHIVE).unlink()
-        (archive / CHECKSUMS).unlink()
-        pack(archive, "toy", files)
+        (packed / ARCHIVE).unlink()
+        (packed / CHECKSUMS).unlink()
+        archive.pack(packed, "toy", files)
 
     return edit
 
@@ -122,14 +113,12 @@ INCONSISTENT = {
     "an edited BLEU": (edited(lambda r: r["bleu"]["test"].update(score=33.4)), "bleu differs from its events"),
     "an edited loss": (edited(lambda r: r["epochs"][0].update(valid_loss=1.0)), "epochs differs from its events"),
     "an edited curve": (edited(lambda r: r["curve"]["loss"].append(1.0)), "curve differs from its events"),
-    "an edited number of updates": (edited(lambda r: r.update(updates=6)), "updates differs from its events"),
     "an edited status": (edited(lambda r: r.update(status="diverged")), "status differs from its events"),
     "lost events": (packed_again(lambda files: files.pop(f"{BROKEN}{EVENTS}")), "its events are missing"),
     "changed events": (packed_again(lambda files: files.update({f"{BROKEN}{EVENTS}": b""})), "differs from its events"),
     "an archive that is not listed": (archived(CHECKSUMS, None), "is not in SHA"),
     "a lost archive": (archived(ARCHIVE, None), f"{ARCHIVE} is missing; restore"),
     "a changed archive": (archived(ARCHIVE, b"x"), "was changed after it was written"),
-    "a list that is none": (archived(CHECKSUMS, b"x"), "not a list of checksums as"),
 }
 """What only `verify` finds out."""
 
@@ -167,17 +156,14 @@ def test_the_committed_records_are_sound(call, monkeypatch, tmp_path):
     assert code == 0 and f"{len(read_kept(records_folder()).runs)} records are valid" in out
 
 
-def test_the_results_stay_small():
-    size = sum(path.stat().st_size for path in records_folder().parent.rglob("*") if path.is_file())
-    assert size < 25e6  # every clone downloads them
-
-
 def test_the_lines_of_the_committed_records_are_sorted_and_small():
     for path in records_folder().glob("*.jsonl"):
-        found = [json.loads(line) for line in path.read_text().splitlines()]
-        assert [record["id"] for record in found] == sorted(record["id"] for record in found)
-        assert {record["exp"].partition("_")[0] for record in found} == {path.stem}
-        assert max(len(record["curve"]["update"]) for record in found) <= 60
+        records = [json.loads(line) for line in path.read_text().splitlines()]
+        assert [record["id"] for record in records] == sorted(record["id"] for record in records)
+        assert {record["exp"].partition("_")[0] for record in records} == {path.stem}
+        assert max(len(record["curve"]["update"]) for record in records) <= 60
+    size = sum(path.stat().st_size for path in records_folder().parent.rglob("*") if path.is_file())
+    assert size < 25e6  # every clone downloads them
 
 
 def run_folder(place: Path, score: float = 100.0) -> Path:
@@ -227,14 +213,6 @@ def test_files_that_were_damaged_since_replace_no_sound_ones(file, message, tmp_
     assert {path: path.read_bytes() for path in (tmp_path / "kept").rglob("*.*")} == before
 
 
-@pytest.mark.parametrize("lost", ['"kind": "valid"', '"flavour": "detokenised"'])
-def test_a_run_whose_events_lack_one_that_others_refer_to_is_not_kept(lost, tmp_path, collect):
-    events = tmp_path / "runs" / RUN / "events.jsonl"
-    events.write_text("".join(line for line in events.read_text().splitlines(keepends=True) if lost not in line))
-    code, out, _ = collect()
-    assert code == 1 and "not copied: " in out and "epochs of the record differs from it" in out
-
-
 def tiny_corpus(place: Path) -> Path:
     """Prepare the two sentences that the run translated; return the folder of the corpus."""
     folder = place / "data" / "prepared" / f"tiny-{'0' * 12}"
@@ -257,7 +235,6 @@ def tiny_corpus(place: Path) -> Path:
     ],
 )
 def test_what_is_collected_can_be_verified(score, hypotheses, complaint, tmp_path, collect, call):
-    """A score that was changed in record and events alike is found out by the hypotheses."""
     run, place = run_folder(tmp_path, score), tmp_path / "kept"
     if hypotheses:
         (run / "hyps" / "test.epoch1.txt").write_bytes(hypotheses)

@@ -92,12 +92,12 @@ def test_runs_are_found_but_not_those_set_aside_which_are_never_overwritten(run)
 @pytest.mark.parametrize("name", ["experiment.json", "record.json", "events.jsonl"])
 def test_a_run_whose_files_cannot_be_read_is_named_and_left_out(name, run, capsys):
     place = run.path.parent
-    for one in ("a-s1-0", "b-s1-0"):
-        (place / one).mkdir(parents=True)
-        write_json(place / one / "experiment.json", {})
+    for directory in ("a-s1-0", "b-s1-0"):
+        (place / directory).mkdir(parents=True)
+        write_json(place / directory / "experiment.json", {})
     (place / "a-s1-0" / name).unlink(missing_ok=True)
     (place / "a-s1-0" / name).mkdir()
-    assert [found.path.name for found in runs_under(place)] == ["b-s1-0"]
+    assert [folder.path.name for folder in runs_under(place)] == ["b-s1-0"]
     err = capsys.readouterr().err
     assert err.endswith(f"a-s1-0/{name} is ignored: Is a directory\n") and err.count("\n") == 1
 

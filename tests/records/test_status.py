@@ -52,17 +52,6 @@ def test_the_state_of_a_run(place, losses, finished, expected):
         assert (statuses(place)[0].state == "running") == (finished is None)
 
 
-def test_the_table_fits_80_columns_and_has_a_row_a_run(place):
-    for exp in ("multi30k_postln_nowarm", "tatoeba_postln_nowarm_radam", "iwslt_preln_warm"):
-        make(place, exp, {123456: 12.3456}, record())
-    make(place, "toy_preln_nowarm", {})
-    lines = table(statuses(place)).splitlines()
-    assert lines[0].split() == ["exp", "seed", "state", "update", "loss", "bleu", "id"]
-    assert len(lines) == 5 and max(map(len, lines)) <= 80
-    assert lines[1].split() == ["iwslt_preln_warm", "1", "finished", "123456", "12.35", "41.51", "0123456789"]
-    assert lines[-1].split()[-5:] == ["interrupted", "0", "-", "-", "0123456789"]
-
-
 def test_the_table_has_the_rates_of_an_experiment_that_has_several(place):
     for lr in (1e-3, 2.5e-4):
         make(place, "toy_preln_nowarm", {20: 9.0}, lr=lr)

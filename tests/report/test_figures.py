@@ -13,13 +13,12 @@ from ln_repro.claims.evidence import Arm, Named
 from ln_repro.claims.judge import Archive
 from ln_repro.claims.lr50 import lr50
 from ln_repro.records.archive import Kept, Run
-from ln_repro.report.figure_collapse import by_ramp, collapses, draw_collapse
+from ln_repro.report.figure_collapse import collapses
 from ln_repro.report.figure_convergence import FASTER, FIGURE_4B, SLOWER, catches_up, curves, draw_convergence
-from ln_repro.report.figure_initialisation import draw_initialisation, growth
+from ln_repro.report.figure_initialisation import draw_initialisation
 from ln_repro.report.figure_ramp import counted, draw_ramp, maps
-from ln_repro.report.figure_rates import BERT, FLOOR, columns, draw_rates, factor_words, limit_words
+from ln_repro.report.figure_rates import FLOOR, columns, draw_rates, factor_words, limit_words
 from ln_repro.report.figures import draw_all
-from ln_repro.report.plotting import crosses
 from ln_repro.report.tables import rate_words
 from scripts.demo import draw_losses
 from tests import committed
@@ -63,22 +62,6 @@ def test_lr50_stands_in_the_figure_as_in_the_evidence_and_beyond_the_rates_as_an
     assert [*map(factor_words, factors)] == ["×4.4", "> ×2.5", "", ""]
 
 
-def test_all_arms_and_rates_of_bert_are_drawn() -> None:
-    (column,) = columns(committed.archive(), BERT)
-    runs = {arm: {rate: len(seeds) for rate, seeds in curve.items()} for arm, curve in column.excess[0].items()}
-    assert runs["postln_warm"] == {0.0005: 3, 0.001: 5, 0.003: 5, 0.01: 5}
-    assert runs["postln_nowarm"] == {0.001: 3, 0.003: 5} and runs["preln_warm"] == {0.001: 3, 0.003: 3}
-    assert sum(sum(curve.values()) for curve in runs.values()) == 48
-
-
-def test_crossings_growth_and_rates_as_they_are_written() -> None:
-    assert crosses({1: 0.0, 2: 1.0, 4: 0.0, 8: 1.0}, 0.5) == pytest.approx(4 * 2**0.5)
-    assert crosses({1: 1.0, 2: 0.0, 4: 0.0}, 0.25) == pytest.approx(2**0.75)
-    assert crosses({1: 0.0, 2: 1.0}, 2.0) is None
-    assert growth({"1": [1.0], "2": [3.0], "3": [4.0]}) == pytest.approx(2.0)
-    assert [*map(rate_words, (2e-3, 1e-5, 0.5, 2.0))] == ["0.002", "0.00001", "0.5", "2"]
-
-
 def test_epoch_nine_of_pre_ln_is_epoch_fifteen_of_post_ln_on_multi30k() -> None:
     """The paper's sentence about its figure 4(b), where they have 33.0 and 33.1 BLEU."""
     multi30k = curves(committed.archive().evidence["multi30k6"])
@@ -116,19 +99,6 @@ def test_gradients_are_relative_to_update_0_and_under_trained_runs_are_left_out(
     assert drawn[0].cosine["decoder"] == {0: 1.0, 32: 1.0}, "of the last layer"
     (rezero,) = collapses(gathered([collapsing("toy_rezero_nowarm", 1e-3, 90.0, (0.0, 0.1))])["toy"])
     assert rezero.gradient["encoder"] == {}, "it is 0 before training"
-
-
-def test_the_ramps_are_compared_where_one_stack_alone_had_one(tmp_path: Path) -> None:
-    runs = on_rates("toy", {"postln_nowarm": {1e-3: [90.0], 2e-3: [1.0]}, "postln_warm": {2e-3: [92.0]}})
-    assert by_ramp([gathered(runs)["toy"]], "postln") == {}
-    runs += [collapsing("toy_postln_warm_encoder", 2e-3, 91.0, (1.0, 0.5))]
-    made_up = archive(runs)
-    bleus = by_ramp([made_up.evidence["toy"], made_up.replication["toy"]], "postln")
-    assert {arm: curve for arm, curve in bleus.items() if curve} == {
-        "nowarm": {2e-3: [1.0]}, "warm": {2e-3: [92.0]}, "warm_encoder": {2e-3: [91.0]}
-    }  # fmt: skip
-    assert not collapses(made_up.evidence["toy"]), "only the arm with a ramp on one stack was probed"
-    assert draw_collapse(made_up, tmp_path)
 
 
 def ramped(length: int, rate: float, bleu: float, seed: int, decay: str = "anchored") -> Run:

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from ln_repro.claims.judge import OTHER_CORPORA
-from ln_repro.claims.words import CORPORA, corpus_order, named
 from ln_repro.records.archive import Run
 from ln_repro.report.page import arms_of, page, page_tables
 from tests import committed
@@ -61,13 +59,6 @@ def test_it_is_one_file_whose_links_lead_somewhere(text: str) -> None:
     assert len(text.encode()) < 1_500_000
 
 
-def test_the_figures_come_first_in_their_order(text: str) -> None:
-    places = [
-        text.find(f'id="{name}"') for name in ("rates", "collapse", "convergence", "initialisation", "bert", "table-1")
-    ]
-    assert places == sorted(places) and places[0] > 0
-
-
 def test_what_a_table_or_a_name_says_cannot_break_the_page() -> None:
     table = {"columns": ["<i>"], "rows": [["</script><b>x</b>"]]}
     written = page([Run(recorded(exp="<i>"))], {"A": table}, {})
@@ -92,12 +83,3 @@ def test_arms_of_different_depths_and_ramps_are_told_apart() -> None:
 
 def test_no_records_and_no_figures_are_a_page_too() -> None:
     Reader(page([], {}, {}))
-
-
-def test_every_corpus_has_a_name_and_a_place_in_the_order() -> None:
-    assert {corpus for others in OTHER_CORPORA.values() for corpus in others} < {*CORPORA}
-    assert named("wikinews, masked_lm") == "Wikinews, masked LM"
-    assert named("iwslt14-60") == named("iwslt-60") == "IWSLT14, 60 % of the training text"
-    shuffled = ["mine", "wikinews, masked_lm", "multi30k", "toy", "iwslt14-60", "iwslt14"]
-    ordered = ["iwslt14", "iwslt14-60", "toy", "multi30k", "wikinews, masked_lm", "mine"]
-    assert sorted(shuffled, key=corpus_order) == ordered

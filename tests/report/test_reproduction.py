@@ -91,12 +91,6 @@ def test_four_grades(explored: list[Run], loss: float, nll: float, grade: str) -
     assert ("valid NLL, epoch 3: not in the range" in result.reason) == (grade == DIFFERENT)
 
 
-def test_a_record_without_events_is_compared_by_its_epochs(explored: list[Run]) -> None:
-    result = compare(Run(run_of(OLD).record), run_of(OLD), explored)
-    assert result.grade == SAME
-    assert result.reason.startswith("the record has no training losses; the end is in the range")
-
-
 def test_an_arm_is_told_apart_by_all_but_its_seed_and_what_is_not_read(explored: list[Run]):
     arm = [run.record for run in explored if arm_of(run) == arm_of(run_of(OLD))]
     assert {record.exp for record in arm} == {run_of(OLD).record.exp}
@@ -172,11 +166,6 @@ def test_what_was_different_is_said() -> None:
 def test_a_record_is_run_with_its_own_settings(words: list[str], said: str) -> None:
     with pytest.raises(UserError, match=said):
         again(run_of(OLD).record, words)
-
-
-def test_a_rate_that_falls_to_the_end_cannot_be_cut_short() -> None:
-    with pytest.raises(UserError, match="falls linearly to the end of training"):
-        again(run_of(LINEAR).record, ["train.max_epoch=1"])
 
 
 def test_the_code_of_a_record_is_executed_only_if_the_user_has_it(tmp_path: Path) -> None:

@@ -1,44 +1,11 @@
 """The few numbers in the text of docs/results.md that no table has are those of the records."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from ln_repro.claims.arena import arena
-from ln_repro.claims.causes import ARMS, VANISHING, area_under_curve, separation
+from ln_repro.claims.causes import ARMS, VANISHING, area_under_curve, probes, separation
 from ln_repro.system.paths import CHECKOUT
 from tests import committed
-
-TEXT = " ".join(Path(CHECKOUT / "docs" / "results.md").read_text(encoding="utf-8").split())
-
-
-def of(setting: str, arm: str = "postln_warm"):
-    """Return a record of an arm at its own rate."""
-    runs = committed.archive().evidence[setting].arms[arm]
-    return runs[min(runs)].record
-
-
-def test_the_length_of_runs_and_of_ramps() -> None:
-    shares = {
-        setting: of(setting).axes.warmup_updates / of(setting).updates for setting in ("toy", "multi30k6", "tatoeba")
-    }
-    toy, multi30k, tatoeba = (f"{share:.0%}".replace("%", " %") for share in shares.values())
-    assert f"Warm-up takes {toy} of the updates on toy, {multi30k} on Multi30k and {tatoeba} on Tatoeba" in TEXT
-    assert f"Toy has {of('toy').updates:,} updates" in TEXT
-    assert f"Multi30k captions, {of('multi30k6').data.train_pairs:,} pairs" in TEXT
-
-
-def test_an_eighth_of_the_ramp_is_enough_at_0_002_and_not_at_0_004() -> None:
-    bleus = {arm: np.mean([run.bleu for run in committed.archive().evidence["toy"].arms[arm].values()])
-             for arm in ("postln_warm_short", "postln_warm_short_high", "postln_warm")}  # fmt: skip
-    assert bleus["postln_warm_short"] > 0.9 * bleus["postln_warm"] > 10 * bleus["postln_warm_short_high"]
-    assert of("toy", "postln_warm_short_high").axes.lr == pytest.approx(0.004)
-
-
-def test_post_ln_has_the_lowest_nll_of_all_schemes_on_toy() -> None:
-    best = min(arena(committed.archive().evidence["toy"]), key=lambda entry: entry.nll.value)
-    assert (best.scheme, best.arm) == ("postln", "postln_warm")
 
 
 def test_no_choice_of_what_trains_contradicts_mt_1() -> None:
@@ -67,6 +34,25 @@ def test_the_ramp_that_post_ln_and_deepnorm_need_is_first_of_all_the_encoders() 
         assert training("deepnorm_warm_decoder", rate) == [False] * 5
     explored = committed.archive().evidence["toy"]
     assert sum(map(explored.trained, explored.curve("deepnorm_warm")[0.008])) == 1
+
+
+def test_a_collapse_of_post_ln_outlasts_the_high_rate_and_that_of_pre_ln_does_not() -> None:
+    evidence = committed.archive().replication["toy"]
+    bursts = {"postln_nowarm_burst": 0.005, "preln_nowarm_burst": 0.02}
+    after = {arm: evidence.curve(arm)[rate] for arm, rate in bursts.items()}
+    assert [len(runs) for runs in after.values()] == [5, 5]
+    assert not any(evidence.trained(run) for runs in after.values() for run in runs)
+    assert all(map(evidence.trained, evidence.curve("postln_nowarm")[0.0005]))
+    for arm, cosine, gradient in (
+        ("postln_nowarm_burst", (0.999, 1), (0, 1e-5)),
+        ("preln_nowarm_burst", (0, 0.6), (1e-3, 1)),
+    ):
+        for run in after[arm]:
+            probed = probes(run, "collapse")
+            norms = [probed[update]["gradient"]["encoder.w2"][0] for update in (0, max(probed))]
+            assert cosine[0] < probed[max(probed)]["cosine"]["encoder"][-1] <= cosine[1]
+            assert gradient[0] < norms[1] / norms[0] < gradient[1]
+            assert run.experiment.schedule.step_epoch == 1 and run.experiment.train.max_epoch == 4
 
 
 def test_the_rate_alone_separates_the_probed_runs_almost_as_well_as_the_gradient() -> None:

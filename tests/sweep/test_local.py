@@ -3,7 +3,6 @@
 import subprocess
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,87 +18,87 @@ from ln_repro.sweep.progress import Progress
 from ln_repro.sweep.queued import ALL, Cancellations
 from ln_repro.system.directory_lock import Holder, acquire, machine
 from tests.examples import planned, record
-from tests.sweep.stand_ins import StandIns, tries
+from tests.sweep.stand_ins import tries
 from tests.waiting import HANGS_SECONDS, until
 
 
 @pytest.fixture
-def pool(stand_ins: StandIns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def make(stand_ins, tmp_path, monkeypatch):
     """Return a function that makes a pool whose runs are stand-ins; it returns the pool, its plan and its messages."""
 
     def make(*kinds: str, slots: int = 2, retries: int = 2, stack: int = 1) -> tuple[Pool, list[PlannedRun], list[str]]:
         plan = stand_ins.planned(*kinds, alike=stack > 1)
-        said: list[str] = []
+        messages: list[str] = []
         progress = Progress(plan, console=Console(file=(tmp_path / "screen").open("w")))
-        monkeypatch.setattr(progress, "say", said.append)
-        pool = Pool([Device("cpu", slots, stack=stack)], retries, tmp_path / "sweep", Cancellations(tmp_path), progress)
-        return pool, plan, said
+        monkeypatch.setattr(progress, "say", messages.append)
+        device = Device("cpu", slots, stack=stack)
+        return Pool([device], retries, tmp_path / "sweep", Cancellations(tmp_path), progress), plan, messages
 
     return make
 
 
-def test_everything_runs_and_failures_are_tried_again(pool):
-    made, plan, said = pool("good", "flaky", "bad", "wrong", "diverging", "late")
-    made.run(plan)
-    assert [one.state for one in plan] == ["finished", "finished", "interrupted", "interrupted", "diverged", "finished"]
-    assert [tries(one) for one in plan] == [1, 3, 3, 1, 1, 1]  # invalid input and divergence are not tried again
-    assert len(made.progress.failures) == 2
-    assert any("toy_bad" in line and "failed, train failed (exit 9): the reason (see" in line for line in said)
+def test_everything_runs_and_failures_are_tried_again(make):
+    pool, plan, messages = make("good", "flaky", "bad", "wrong", "diverging", "late")
+    pool.run(plan)
+    assert [run.state for run in plan] == ["finished", "finished", "interrupted", "interrupted", "diverged", "finished"]
+    assert [tries(run) for run in plan] == [1, 3, 3, 1, 1, 1]  # invalid input and divergence are not tried again
+    assert len(pool.progress.failures) == 2
+    assert any("toy_bad" in line and "failed, train failed (exit 9): the reason (see" in line for line in messages)
 
 
-def test_runs_that_differ_in_nothing_but_rates_are_started_as_one_and_tried_again_alone(pool, stand_ins):
-    made, plan, _ = pool("good", "flaky", "good", "good", "bad", "good", stack=4)
+def test_runs_that_differ_in_nothing_but_rates_are_started_as_one_and_tried_again_alone(make, stand_ins):
+    pool, plan, _ = make("good", "flaky", "good", "good", "bad", "good", stack=4)
     plan[3] = planned(plan[3].experiment.model_copy(update={"norm": "preln"}))
-    made.progress.plan = plan
-    made.run(plan)
-    assert [one.state for one in plan] == [*["finished"] * 4, "interrupted", "finished"]
-    assert [tries(one) for one in plan] == [1, 3, 1, 1, 3, 1]
+    pool.progress.plan = plan
+    pool.run(plan)
+    assert [run.state for run in plan] == [*["finished"] * 4, "interrupted", "finished"]
+    assert [tries(run) for run in plan] == [1, 3, 1, 1, 3, 1]
     assert stand_ins.stacks == [4]  # the first three and the fifth; the sixth has a stack's key, but no place in it
-    assert all(trainer.poll() is not None for trainer in made.trainers)
+    assert all(trainer.poll() is not None for trainer in pool.trainers)
 
 
-def test_every_device_gets_runs(pool, stand_ins):
-    made, plan, _ = pool("good", "good", "good")
-    made.devices = [Device(name, 1, {"CUDA_VISIBLE_DEVICES": name}) for name in ("GPU-a", "GPU-b")]
-    made.run(plan)
-    assert [one.state for one in plan] == ["finished"] * 3
-    assert [each["CUDA_VISIBLE_DEVICES"] for each in stand_ins.environments[:2]] == ["GPU-a", "GPU-b"]
+def test_every_device_gets_runs(make, stand_ins):
+    pool, plan, _ = make("good", "good", "good")
+    pool.devices = [Device(name, 1, {"CUDA_VISIBLE_DEVICES": name}) for name in ("GPU-a", "GPU-b")]
+    pool.run(plan)
+    assert [run.state for run in plan] == ["finished"] * 3
+    assert [variables["CUDA_VISIBLE_DEVICES"] for variables in stand_ins.environments[:2]] == ["GPU-a", "GPU-b"]
 
 
-def test_with_fail_fast_no_run_is_started_after_a_failure(pool):
-    made, plan, said = pool("diverging", "bad", "good", "good", slots=1, retries=1)
-    made.fail_fast = True
-    made.run(plan)
-    assert [tries(one) for one in plan] == [1, 2, 0, 0]  # divergence is no failure; a failure is tried again first
-    assert "--fail-fast: queued runs not started: 2" in said
+def test_with_fail_fast_no_run_is_started_after_a_failure(make):
+    pool, plan, messages = make("diverging", "bad", "good", "good", slots=1, retries=1)
+    pool.fail_fast = True
+    pool.run(plan)
+    assert [tries(run) for run in plan] == [1, 2, 0, 0]  # divergence is no failure; a failure is tried again first
+    assert "--fail-fast: queued runs not started: 2" in messages
 
 
-def test_a_run_of_another_sweep_is_started_only_if_that_sweep_ends_without_a_record(pool):
-    made, plan, _ = pool("good", "good", "good")
+def test_a_run_of_another_sweep_is_started_only_if_that_sweep_ends_without_a_record(make):
+    pool, plan, _ = make("good", "good", "good")
     plan[2].folder.path.mkdir(parents=True)
     write_json(plan[2].folder.path / "record.json", record())
     with acquire(plan[0].folder.path):
-        thread = threading.Thread(target=made.run, args=(plan,))
+        thread = threading.Thread(target=pool.run, args=(plan,))
         thread.start()
         until(lambda: tries(plan[1]))
         time.sleep(0.3)
         assert thread.is_alive() and tries(plan[0]) == 0
     thread.join(HANGS_SECONDS)
-    assert [tries(one) for one in plan] == [1, 1, 0]
+    assert [tries(run) for run in plan] == [1, 1, 0]
 
 
-def test_a_request_stops_a_run_that_is_running_and_one_that_waits(pool):
-    made, plan, said = pool("saving", "slow", "slow", "good", slots=2)
-    thread = threading.Thread(target=made.run, args=(plan,))
+def test_a_request_stops_a_run_that_is_running_and_one_that_waits(make, tmp_path):
+    pool, plan, messages = make("saving", "slow", "slow", "good", slots=2)
+    thread = threading.Thread(target=pool.run, args=(plan,))
     thread.start()
     until(lambda: tries(plan[0]) and tries(plan[1]))
-    Cancellations(made.cancellations.folder.parents[1]).request([one.name for one in plan[:3]])
+    Cancellations(tmp_path).request([run.name for run in plan[:3]])
     thread.join(HANGS_SECONDS)
     assert not thread.is_alive()
-    assert [one.state for one in plan] == ["interrupted", "interrupted", "planned", "finished"]
-    assert [tries(one) for one in plan] == [1, 1, 0, 1]  # nor is one tried again that dies of the signal
-    assert {f"{one.label}: stopped" for one in plan[:3]} <= {*said}
-    assert (made.logs / f"{plan[0].name}.log").read_text() == "SIGTERM\n"  # once, however long it saves
+    assert [run.state for run in plan] == ["interrupted", "interrupted", "planned", "finished"]
+    assert [tries(run) for run in plan] == [1, 1, 0, 1]  # nor is one tried again that dies of the signal
+    assert {f"{run.label}: stopped" for run in plan[:3]} <= {*messages}
+    assert (pool.logs / f"{plan[0].name}.log").read_text() == "SIGTERM\n"  # once, however long it saves
 
 
 def test_requests_made_before_the_sweep_are_ignored(tmp_path):
@@ -114,36 +113,35 @@ def test_requests_made_before_the_sweep_are_ignored(tmp_path):
     assert Cancellations(tmp_path, ours.old).pending("b"), "a detached sweep ignores what the command ignored"
 
 
-def test_a_run_that_always_dies_is_not_tried_for_ever_though_its_workers_hold_the_lock(pool, monkeypatch):
-    made, plan, _ = pool("bad", retries=1)
+def test_a_run_that_always_dies_is_not_tried_for_ever_though_its_workers_hold_the_lock(make, monkeypatch):
+    pool, plan, _ = make("bad", retries=1)
     started, start = list["subprocess.Popen[bytes]"](), queued.start
 
-    def remembered(*given: Any) -> "subprocess.Popen[bytes]":
-        started.append(start(*given))
+    def remember(*arguments: Any) -> "subprocess.Popen[bytes]":
+        started.append(start(*arguments))
         return started[-1]
 
     def lingering(_: object) -> Holder | None:
-        """Return, once, the holder as it is just after a run died whose trainer has not ended yet."""
-        ended = [process for process in started if process.poll() is not None]
-        started[:] = [process for process in started if process not in ended]
-        return Holder("here", machine(), ended[0].pid, None, "", 0.0) if ended else None
+        """Return the holder as it is just after a run has died, once: its trainer has not ended yet."""
+        if not started or started[-1].poll() is None:
+            return None
+        return Holder("here", machine(), started.pop().pid, None, "", 0.0)
 
-    monkeypatch.setattr(queued, "start", remembered)
-
+    monkeypatch.setattr(queued, "start", remember)
     monkeypatch.setattr(type(plan[0].folder), "holder", property(lingering))
-    made.run(plan)
+    pool.run(plan)
     assert tries(plan[0]) == 2
 
 
 @pytest.mark.parametrize(("error", "raised"), [(KeyboardInterrupt, Interrupted), (ValueError, ValueError)])
-def test_after_ctrl_c_or_an_error_no_run_is_left_running(pool, monkeypatch, error, raised):
-    made, plan, _ = pool("slow", "slow", "slow")
+def test_after_ctrl_c_or_an_error_no_run_is_left_running(make, monkeypatch, error, raised):
+    pool, plan, _ = make("slow", "slow", "slow")
 
     def fail() -> None:
-        if len(made.running) == 2:
+        if len(pool.running) == 2:
             raise error
 
-    monkeypatch.setattr(made.progress, "show", fail)
+    monkeypatch.setattr(pool.progress, "show", fail)
     with pytest.raises(raised):
-        made.run(plan)
-    assert len(made.running) == 2 and all(running.process.poll() for running in made.running)
+        pool.run(plan)
+    assert len(pool.running) == 2 and all(running.process.poll() for running in pool.running)

@@ -82,15 +82,6 @@ def test_a_process_that_was_suspended_too_long_notices_the_takeover(holding, exp
         assert holder(folder).pid == os.getpid()
 
 
-def test_a_lock_that_was_taken_over_names_its_new_holder(tmp_path):
-    with acquire(tmp_path) as ours:
-        later = {**vars(ours.holder), "host": "node7", "boot": "another", "pid": 12, "job": "3_4"}
-        (tmp_path / "sessions" / "2.json").write_text(json.dumps(later))
-        until(lambda: ours.taken_over)
-        with pytest.raises(LnReproError, match=r"taken over by process 12 on node7 \(job 3_4\)"):
-            ours.check()
-
-
 def test_a_holder_whose_directory_was_deleted_leaves_the_next_one_alone(tmp_path, monkeypatch):
     """Both locks have the same number."""
     ours = directory_lock._acquire(tmp_path / "run", 0)
@@ -123,25 +114,12 @@ def test_only_a_dead_holder_is_replaced_whatever_the_clocks_say(holding, expire,
         assert time.monotonic() - began > 0.9 and ours.number == 2
 
 
-def test_a_released_lock_is_free_at_once(tmp_path):
-    for number in range(1, 4):
-        with acquire(tmp_path) as ours:
-            assert ours.number == number
-    assert sorted(path.name for path in (tmp_path / "sessions").iterdir()) == ["1.json", "2.json", "3.json"]
-
-
 def test_a_damaged_lock_file_expires(tmp_path, expire):
     expire()
     (tmp_path / "sessions").mkdir()
     (tmp_path / "sessions" / "1.json").write_text('{"host": "a')
     with acquire(tmp_path) as ours:
         assert ours.number == 2
-
-
-def test_the_slurm_job_is_named_as_slurm_names_it():
-    assert directory_lock.job({}) is None
-    assert directory_lock.job({"SLURM_JOB_ID": "7"}) == "7"
-    assert directory_lock.job({"SLURM_JOB_ID": "9", "SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "2"}) == "7_2"
 
 
 def compete(place: str, seed: int, alien: bool) -> None:

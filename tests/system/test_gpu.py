@@ -2,7 +2,7 @@
 
 import pytest
 
-from ln_repro.engine.group import Group
+from ln_repro.engine.process_group import Group
 from ln_repro.errors import UserError
 from ln_repro.experiment.precision import resolve_precision
 from ln_repro.system import gpu as gpus

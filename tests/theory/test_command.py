@@ -20,23 +20,18 @@ KEYS = "id statement paper place values quantity interval rule verdict seeds par
 Call = Callable[..., tuple[int, str, str]]
 
 
-def test_json_has_the_requested_findings(empty_place: Path, call: Call) -> None:
+def test_json_has_the_requested_findings_and_nothing_is_measured_twice(empty_place: Path, call: Call) -> None:
     code, out, _ = call("theory", "--only", "TH-4", "TH-1", "--json")
     findings = json.loads(out)
     assert code == 0 and [list(finding) for finding in findings] == [KEYS, KEYS]
     assert [(finding["id"], finding["verdict"], finding["seeds"]) for finding in findings] == [
-        ("TH-1", "reproduced", 10),
-        ("TH-4", "reproduced", 10),
-    ]
+        ("TH-1", "reproduced", 10), ("TH-4", "reproduced", 10),
+    ]  # fmt: skip
     store = empty_place / "runs" / "theory" / "measurements.jsonl"
     before = store.read_bytes()
-    code, out, progress = call("theory", "--only", "TH-1", "--out", "out")
-    assert code == 0 and store.read_bytes() == before, "nothing is measured twice"
-    table = out.splitlines()
-    assert progress == "measuring 60 quantities\n", "plain lines where there is no terminal"
-    assert table[0].split() == ["claim", "statement", "paper", "ours,", "95", "%"]
-    assert table[3].startswith("reproduced") and max(map(len, table)) <= 80
-    assert [finding["id"] for finding in json.loads(Path("out", "theory.json").read_text())["findings"]] == ["TH-1"]
+    code, out, _ = call("theory", "--only", "TH-1", "--out", "out")
+    assert code == 0 and store.read_bytes() == before and max(map(len, out.splitlines())) <= 80
+    assert json.loads(Path("out", "theory.json").read_text())["findings"] == findings[:1]
 
 
 @pytest.mark.slow
@@ -54,14 +49,6 @@ def test_everything_is_measured_judged_and_drawn(
     written = json.loads((empty_place / "theory.json").read_text())
     assert written["findings"] == findings
     assert (empty_place / "figures" / "initialisation.png").stat().st_size > 10_000
-
-
-def test_a_folder_that_cannot_be_written_gives_a_one_line_error(
-    empty_place: Path, refused: Callable[[str], str]
-) -> None:
-    (empty_place / "runs").touch()
-    said = refused("theory --only TH-1")
-    assert "runs" in said and "LN_REPRO_RUNS" in said
 
 
 @pytest.mark.slow

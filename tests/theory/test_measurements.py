@@ -8,7 +8,7 @@ import torch
 from ln_repro.claims.rules.th import STATEMENTS
 from ln_repro.theory import measurements
 from ln_repro.theory.checks import CHECKS
-from ln_repro.theory.measurements import FULL, QUICK, by_start, measure, units
+from ln_repro.theory.measurements import FULL, measure, units
 from ln_repro.theory.unit import Unit, grouped, select
 
 UNITS = [Unit.of("relu", seed, d=8, sigma=1.0, numbers=64) for seed in range(1, 4)]
@@ -30,15 +30,6 @@ def test_units_draw_independent_but_repeatable_numbers() -> None:
         for seed, d in ((1, 64), (1, 64), (2, 64), (1, 65))
     )
     assert one.equal(same) and not one.equal(seed) and not one.equal(setting)
-
-
-def test_transformers_that_start_from_the_same_parameters_are_measured_together() -> None:
-    planned = units(QUICK, list(STATEMENTS))
-    groups = by_start(planned)
-    assert sorted(unit.key for group in groups for unit in group) == sorted(unit.key for unit in planned)
-    together = [group for group in groups if len(group) > 1]
-    assert [len(group) for group in together] == [2] * 10 + [5] * 10, "14 layers, then 6"
-    assert all(len({(unit.seed, unit["layers"]) for unit in group}) == 1 for group in together)
 
 
 def go(store: Path) -> tuple[list[float], list[int]]:

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from ln_repro.claims import metrics
-from ln_repro.claims.criteria import Claim, Criterion, Finding, OverRates, Report, Rule, Trains, Within
-from ln_repro.claims.evidence import Evidence
-from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, REPRODUCED, VERDICTS, Interval
-from ln_repro.claims.lr50 import NOTHING_TRAINS, RateFactor
+from ln_repro.claims.criteria import Claim, Criterion, Either, Finding, OverRates, Report, Rule, Trains, Within
+from ln_repro.claims.evidence import FAILED_BITS, FAILS, TRAINED_BITS, TRAINS, Evidence
+from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, REPRODUCED, SIGNIFICANT, Interval, fisher_exact
+from ln_repro.claims.lr50 import Lr50, lr50
 from ln_repro.claims.metrics import BLEU, LOSS, NLL, SEEDS, SHARE, Count, Effect
 from ln_repro.claims.rates import CURVE_SEEDS, at_edge, best_rate, usable_curve
 from ln_repro.claims.words import arm_words
@@ -25,6 +25,9 @@ REGISTRY = "thresholds from the paper's numbers and their spread"
 AMENDMENT, SECOND_AMENDMENT = "first amendment of the rules", "second amendment of the rules"
 LITERAL, ANCHORED = "T = 1, as the paper has it", "only the ramp left out"
 """The paper's reading of "no warm-up", which also lowers all later rates, and the one that changes nothing else."""
+HIGHER, NO_HIGHER = 1.5, 1.25
+"""An LR50 is higher than another if the interval of the ratio lies above the first, and is not if below the second."""
+NOTHING_TRAINS = "nothing trains here"
 FAILED_BLEU, TRAINED_BLEU = 15.0, 30.0  # on IWSLT14, a run fails below the first BLEU and trains at or above the second
 FASTER, NO_FASTER = 1.3, 1.1
 """Ratio of Post-LN's to Pre-LN's time to the target: at least the first, Pre-LN is faster; at most the second, not."""
@@ -50,23 +53,59 @@ def _trains_nowhere(evidence: Evidence, arms: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Either:
-    """At least one of two criteria holds; the one with the better verdict decides."""
+class RateFactor(OverRates):
+    """The first arm's LR50 is higher than the second's, and at some rate more of its seeds train.
 
-    parts: tuple[Criterion, Criterion]
-    words: str  # introduces the criteria in the printed rule
+    Fisher's exact test is made at every rate that enters both LR50s, and its level divided by their number. A second
+    arm that trains nowhere and is best at the highest of its rates may be under-trained, which decides nothing.
+    """
 
-    @property
-    def arms(self) -> tuple[str, ...]:
-        return (*self.parts[0].arms, *self.parts[1].arms)
+    masked: bool = False  # whether the task is masked LM, where a run trains according to its loss
 
     def sentence(self) -> str:
-        return f"{self.words}: " + "; or ".join(part.sentence() for part in self.parts)
+        first, second = map(arm_words, self.arms)
+        trains = (f"NLL {TRAINED_BITS} bits below the unigram entropy, and fails within {FAILED_BITS} bits of it"
+                  if self.masked else f"BLEU at least {TRAINS} of the best arm's, and fails below {FAILS}")  # fmt: skip
+        return (
+            f"LR50 (the peak rate at which half of the seeds train: {trains}) of {first} over that of {second}: 95 % "
+            f"interval above {HIGHER:g}, and at some rate the two differ (Fisher's exact test, p < {SIGNIFICANT} over "
+            f"the number of rates that enter both LR50s); contradicted below {NO_HIGHER:g}"
+        )
 
     def judge(self, evidence: Evidence) -> Finding:
-        findings = [part.judge(evidence) for part in self.parts]
-        best = min(findings, key=lambda finding: VERDICTS.index(finding.verdict))
-        return Finding(best.verdict, findings[0].effect, "; ".join(filter(None, map(str, findings))), best.needs)
+        first, second = (lr50(evidence, arm) for arm in self.arms)
+        if first is None or second is None:
+            return self.too_few(evidence)
+        value, interval = first.over(second)
+        effect = None if math.isnan(value) else Effect(value, interval, "x{} in rate", ".2g")
+        text = f"{effect or 'no rate at which either trains'}"
+        shared = sorted(first.counts.keys() & second.counts.keys())
+        p_values = {rate: fisher_exact(*first.counts[rate], *second.counts[rate]) for rate in shared
+                    if first.counts[rate].share > second.counts[rate].share}  # fmt: skip
+        least = min(p_values.values(), default=1.0)
+        if p_values:
+            rate = min(p_values, key=lambda rate: p_values[rate])
+            text += f"; at {rate:g}, {first.counts[rate]} against {second.counts[rate]} train (p = {least:.1g})"
+        result, needs = INCONCLUSIVE, None
+        if not second.median and at_edge(evidence, self.arms[1]) == "higher":
+            needs = f"higher rates of {arm_words(self.arms[1])}"
+        elif effect and interval[0] > HIGHER and least < SIGNIFICANT / max(1, len(shared)):
+            result = REPRODUCED
+        elif effect and interval[1] < NO_HIGHER:
+            result = CONTRADICTED
+        else:
+            needs = self.needed(evidence, first)
+        note = "" if first.median or second.median else NOTHING_TRAINS
+        return Finding(result, effect, text, needs, evidence.of_arms(self.arms), self.most_seeds(evidence), note)
+
+    def needed(self, evidence: Evidence, first: Lr50) -> str:
+        """Return what would make the interval narrower, or the p-value smaller."""
+        few = {rate for arm in self.arms for rate, runs in evidence.curve(arm).items() if len(runs) < SEEDS}
+        if few:
+            return f"{SEEDS} seeds at {', '.join(f'{rate:g}' for rate in sorted(few))}"
+        if math.isinf(first.median):
+            return f"rates of {arm_words(self.arms[0])} above {first.interval[0]:g}"
+        return f"{2 * self.most_seeds(evidence)} seeds"
 
 
 class AtBestRates(OverRates):

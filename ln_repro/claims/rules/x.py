@@ -29,6 +29,7 @@ NON_INFERIOR_BLEU, NON_INFERIOR_NLL = -0.3, 1.02
 FEW = 1 / 3  # maximum share of the seeds that train if a scheme fails
 CHECKPOINTS = (0.0, 1 / 15, 1 / 3, 1.0)
 """Parts of a run after which gradients are compared: the start and epochs 1, 5 and 15 of 15."""
+BURST = "2026-11-27T18:15Z"  # when the rule of X-5d was written: before any run with a burst
 SEPARATES = 0.9  # area under the ROC curve above which a measure predicts failure
 
 
@@ -96,27 +97,29 @@ class Predicts(OverRates):
 
 
 @dataclass(frozen=True)
-class RampedStacks(OverRates):
-    """At a rate, at least `SHARE` of the first arm's seeds train, and at most 1 - `SHARE` of the other arms'."""
+class OnlyFirst(OverRates):
+    """At least `SHARE` of the first arm's seeds train, and at most 1 - `SHARE` of the other arms'."""
 
-    rate: Rate
+    rates: tuple[Rate, ...]  # of each arm
     seeds: int
 
     def sentence(self) -> str:
-        least, (trains, *fail) = math.ceil(SHARE * self.seeds), map(arm_words, self.arms)
-        fails = " and ".join(f"{arm} in at most {self.seeds - least}" for arm in fail)
-        return f"at {self.rate:g}, {trains} trains in at least {least} of {self.seeds} seeds, {fails}"
+        places = [f"{arm_words(arm)} at {rate:g}" for arm, rate in zip(self.arms, self.rates, strict=True)]
+        least, (trains, *fail) = math.ceil(SHARE * self.seeds), places
+        fails = " and ".join(f"{place} in at most {self.seeds - least}" for place in fail)
+        return f"{trains} trains in at least {least} of {self.seeds} seeds, {fails}"
 
     def judge(self, evidence: Evidence) -> Finding:
-        runs = {arm: evidence.curve(arm).get(self.rate, []) for arm in self.arms}
+        runs = {arm: evidence.curve(arm).get(rate, []) for arm, rate in zip(self.arms, self.rates, strict=True)}
         counts = {arm: Count.of(evidence.trained, of_arm) for arm, of_arm in runs.items()}
         used = [run for of_arm in runs.values() for run in of_arm]
         text = "; ".join(f"{arm_words(arm)}: {count} train" for arm, count in counts.items() if count.runs)
         fewest = min(count.runs for count in counts.values())
         if fewest < self.seeds:
-            lacking = ", ".join(f"{self.seeds - count.runs} of {arm}" for arm, count in counts.items()
+            lacking = ", ".join(f"{self.seeds - count.runs} of {arm} at {rate:g}"
+                                for (arm, count), rate in zip(counts.items(), self.rates, strict=True)
                                 if count.runs < self.seeds)  # fmt: skip
-            return Finding(INCONCLUSIVE, None, text, f"seeds at {self.rate:g}: {lacking}", used, fewest)
+            return Finding(INCONCLUSIVE, None, text, f"seeds: {lacking}", used, fewest)
         share, *others = (count.share for count in counts.values())
         holds = share >= SHARE and max(others) <= 1 - SHARE + 1e-9
         effect = Effect(100 * (share - max(others)), unit="{} % more seeds train", digits=".0f")
@@ -156,7 +159,8 @@ def _rezero(bleu: float | None) -> tuple[Trains | Report, ...]:
 
 
 def _ramped(rate: Rate, trains: str, *fail: str, seeds: int = SEEDS) -> Rule:
-    return Rule((RampedStacks((trains, *fail), rate, seeds),), SECOND, SECOND_AMENDMENT, seeds)
+    arms = (trains, *fail)
+    return Rule((OnlyFirst(arms, (rate,) * len(arms), seeds),), SECOND, SECOND_AMENDMENT, seeds)
 
 
 TINY = Rule(
@@ -225,5 +229,12 @@ OTHERS = (
         by_setting={"toy": _ramped(0.004, BOTH, ENCODER, DECODER),
                     "multi30k6": _ramped(0.002, BOTH, ENCODER, DECODER, seeds=3)},
         explored=False, grid=f"{RAMPS} rates=0.002,0.004",
+    ),
+    Claim(
+        "X-5d", "After a collapse, Post-LN no longer trains at a rate that it trains at from the start", "ours",
+        "not in the paper", "-", None,
+        by_setting={"toy": Rule((OnlyFirst(("postln_nowarm", "postln_nowarm_burst"), (0.0005, 0.005), SEEDS),), BURST,
+                                "after X-5b and X-5c; the runs without a burst were known")},
+        explored=False, grid="rates arms=postln_nowarm,postln_nowarm_burst rates=0.0005,0.005",
     ),
 )  # fmt: skip

@@ -11,13 +11,13 @@ from itertools import islice
 import torch
 from fairseq.data import iterators
 
-from ln_repro.engine.group import Group
 from ln_repro.engine.inputs import Inputs
 from ln_repro.engine.loop import Loop
 from ln_repro.engine.metric_buffer import on_host
 from ln_repro.engine.plugin.task import per_token
+from ln_repro.engine.process_group import Group
+from ln_repro.engine.stacked.connection import Row
 from ln_repro.engine.stacked.joint import Joint
-from ln_repro.engine.stacked.rows import Row
 from ln_repro.engine.stop import StopRequest
 from ln_repro.engine.trainer import Gradients, StrictTrainer
 from ln_repro.experiment.settings import Schedule
