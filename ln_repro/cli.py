@@ -163,13 +163,13 @@ def _add_results(add: Add) -> None:
 
 def _add_archive(add: Add) -> None:
     """Add the commands on archived records."""
-    verify = add("verify", "check every committed record: schema, checksums, events and BLEU", "archive")
+    verify = add("verify", "check every committed record: schema, checksums, events and BLEU")
     collect = add("collect", "copy the records of finished runs to results/records")
     collect.add_argument("runs", nargs="*", metavar="RUN", help="run directories or ids; default: all")
     collect.add_argument("--replace", action="store_true", help="replace records with the same id")
     trials = "also copy runs that differ from the experiment of that name (implied by --records)"
     collect.add_argument("--all", action="store_true", help=trials)
-    compare = add("compare", "test whether the difference in BLEU between two records is significant", "archive")
+    compare = add("compare", "test whether the difference in BLEU between two records is significant", "verify")
     compare.add_argument("pair", nargs=2, metavar="ID", help="ids of records")
     reproduce = add("reproduce", "repeat the run of a committed record and compare the two")
     reproduce.add_argument("id", metavar="ID", help="id of a record")

@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +10,8 @@ from typing import Any
 import pytest
 
 from benchmarks.__main__ import main
-from benchmarks.rows import ROWS, default_rows, probe_ratios, saved_ratio
-from benchmarks.trainings import MPS, Window, Workload, speed, stock_arguments
+from benchmarks.rows import ROWS, probe_ratios, saved_ratio
+from benchmarks.trainings import Window, Workload, speed
 from ln_repro.errors import LnReproError
 from ln_repro.experiment.settings import Experiment
 from tests.e2e.conftest import made_up_corpus
@@ -35,12 +34,6 @@ def small(**changes: Any) -> Experiment:
     given = {"model__layers": 1, "model__width": 16, "model__ffn": 32, "model__heads": 2, "train__max_update": 30,
              "train__max_tokens": 120, "train__log_every": 10, "train__device": "cpu"}  # fmt: skip
     return experiment(norm="preln", **given | changes)
-
-
-@pytest.mark.parametrize("shared", [True, False])
-def test_stock_fairseq_shares_embeddings_if_our_model_does(shared: bool, tmp_path: Path) -> None:
-    arguments = stock_arguments(small(model__share_embeddings=shared), tmp_path, tmp_path)
-    assert ("--share-all-embeddings" in arguments) == shared
 
 
 @pytest.fixture(scope="module")
@@ -71,16 +64,6 @@ def test_operations_of_an_update_depend_on_the_layers_and_bytes_on_the_width(wor
     found = [Workload(small(**changed), work.corpus).update() for changed in changes]
     assert found[0]["operations"] == found[1]["operations"] < found[2]["operations"]
     assert found[0]["bytes"] < found[1]["bytes"]
-
-
-def test_rows_under_mps_start_its_service_and_stop_it(work: Workload, monkeypatch, tool, tmp_path: Path) -> None:
-    tool(MPS, f'echo "$CUDA_MPS_PIPE_DIRECTORY $*" >> {tmp_path}/calls; [ "$1" = -d ] || cat >> {tmp_path}/calls')
-    monkeypatch.setattr(Workload, "ours", lambda work, runs: (tmp_path / "calls").open("a").write(f"{runs} runs\n"))
-    work.under_mps(4)
-    start, runs, stop, word = (tmp_path / "calls").read_text().splitlines()
-    assert start.endswith(" -d") and runs == "4 runs" and start.split()[0] == stop.strip() and word == "quit"
-    assert "CUDA_MPS_PIPE_DIRECTORY" not in os.environ
-    assert "mps/4" in default_rows(gpu=True) and "mps/4" not in default_rows(gpu=False)
 
 
 @pytest.mark.slow

@@ -5,20 +5,20 @@ from collections.abc import Sequence
 
 from ln_repro.experiment.name import ArmName
 
-SCHEMES = {
+SCHEME_NAMES = {
     "postln": "Post-LN", "preln": "Pre-LN", "deepnorm": "DeepNorm", "rezero": "ReZero", "admin": "Admin",
     "residual": "ResiDual", "b2t": "B2T", "tfixup": "T-Fixup", "periln": "Peri-LN", "lnscale": "LN-Scaling",
     "mixln": "Mix-LN", "normformer": "NormFormer", "subln": "Sub-LN", "hybridnorm": "HybridNorm", "dyt": "DyT",
     "ngpt": "nGPT", "keel": "Keel", "siamesenorm": "SiameseNorm", "derf": "Derf",
 }  # fmt: skip
-CORPORA = {
+CORPUS_NAMES = {
     "iwslt14": "IWSLT14", "wmt14": "WMT14", "toy": "Toy", "multi30k": "Multi30k", "tatoeba": "Tatoeba",
     "wikinews": "Wikinews", "mrpc": "MRPC", "rte": "RTE",
 }  # fmt: skip
 """Display names of corpora, in the order of display, those of the paper's translation experiments first."""
 NAMES = {
-    **SCHEMES, "admin_closed": "Admin, closed form", "adam": "Adam", "radam": "RAdam", "sgd": "SGD", **CORPORA,
-    "masked_lm": "masked LM", "iwslt": "IWSLT14", "iwsltsmall": "IWSLT14, 128 wide",
+    **SCHEME_NAMES, "admin_closed": "Admin, closed form", "adam": "Adam", "radam": "RAdam", "sgd": "SGD",
+    **CORPUS_NAMES, "masked_lm": "masked LM", "iwslt": "IWSLT14", "iwsltsmall": "IWSLT14, 128 wide",
 }  # fmt: skip
 """Display names of norms, optimizers, corpora, tasks and two settings; other words are not changed."""
 PARTS = {
@@ -51,14 +51,14 @@ def named(words: str) -> str:
 
 def corpus_order(name: str) -> tuple[int, str]:
     """Return the sort key of a corpus, whose name may be followed by a part or a task; unknown corpora come last."""
-    corpora, (corpus, _) = [*CORPORA], parted(name.partition(", ")[0])
-    return corpora.index(corpus) if corpus in CORPORA else len(corpora), name
+    corpora, (corpus, _) = [*CORPUS_NAMES], parted(name.partition(", ")[0])
+    return corpora.index(corpus) if corpus in CORPUS_NAMES else len(corpora), name
 
 
 def arm_words(arm: str) -> str:
     """Return an arm's name in words: `postln_nowarm_literal` is "Post-LN without warm-up (T = 1)"."""
     scheme, parts = ArmName.of(arm)
-    return " ".join([SCHEMES.get(scheme, scheme), *(PARTS.get(part, part) for part in parts)])
+    return " ".join([SCHEME_NAMES.get(scheme, scheme), *(PARTS.get(part, part) for part in parts)])
 
 
 def region_words(low: float, high: float) -> str:

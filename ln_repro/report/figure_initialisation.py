@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ln_repro.claims.intervals import exponent
-from ln_repro.claims.words import SCHEMES
+from ln_repro.claims.words import SCHEME_NAMES
 from ln_repro.report.plotting import COLOURS, GREY, MARKS, WIDTH, draw_once, name_line, plain_axis
 from ln_repro.system.files import Json
 
@@ -79,7 +79,7 @@ def _draw_by_layer(axis: Axes, matrix: str, series: Mapping[str, Points]) -> Non
                   markersize=4.5)  # fmt: skip
     paper = FIGURE_3[matrix]["postln"]
     paper_growth = growth({str(layer): [value] for layer, value in paper.items()})
-    name_line(axis, f"open: the paper, ×{paper_growth:.2f}", 2, paper[2], (8, -7), color=GREY)
+    name_line(axis, f"open: the paper (Post-LN ×{paper_growth:.2f})", 2, paper[2], (8, -7), color=GREY)
     axis.set_xticks(range(1, len(paper) + 1))
     axis.set_xlabel("decoder layer (6+6 layers)")
 
@@ -94,7 +94,7 @@ def _draw_by_depth(axis: Axes, series: Mapping[str, Points]) -> None:
         _draw_line(axis, norm, points)
         power = exponent({int(depth): mean for depth, (mean, *_) in points.items()})
         theory = "0" if norm == "postln" else "−0.5"
-        text = f"{SCHEMES[norm]}: exponent {f'{power:.2f}'.replace('-', '−')}\n(theory: {theory})"
+        text = f"{SCHEME_NAMES[norm]}: exponent {f'{power:.2f}'.replace('-', '−')}\n(theory: {theory})"
         name_line(axis, text, 6, points["6"][0], (0, 15), color=COLOURS[norm])
     axis.set_xticks([*map(int, points)])
     axis.set_xlabel("layers of encoder and of decoder")

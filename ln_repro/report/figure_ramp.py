@@ -9,7 +9,7 @@ from matplotlib.patches import Rectangle
 
 from ln_repro.claims.evidence import EXPLORED, variation
 from ln_repro.claims.judge import Archive
-from ln_repro.claims.words import SCHEMES
+from ln_repro.claims.words import SCHEME_NAMES
 from ln_repro.records.archive import Run
 from ln_repro.report.plotting import COLOURS, WIDTH, draw_once
 from ln_repro.report.tables import rate_words
@@ -86,7 +86,7 @@ def _draw(counts: Mapping[str, Mapping[tuple[int, float], tuple[int, int]]], fig
             axis.text(x, y, f"{hits} of {runs}", ha="center", va="center", color=colour)
         axis.set(xlim=(-0.5, len(rates) - 0.5), ylim=(-0.5, len(lengths) - 0.5), xlabel="peak learning rate")
         axis.set_xticks(range(len(rates)), map(rate_words, rates))
-        axis.set_title(f"{SCHEMES[norm]}: seeds that train")
+        axis.set_title(f"{SCHEME_NAMES[norm]}: seeds that train")
         axis.grid(visible=False)
     axes[0].set_yticks(range(len(lengths)), map(str, lengths))
     axes[0].set_ylabel("updates of warm-up")

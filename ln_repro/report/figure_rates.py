@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.judge import Archive
 from ln_repro.claims.lr50 import FACTORS, Lr50, lr50
-from ln_repro.claims.words import SCHEMES
+from ln_repro.claims.words import SCHEME_NAMES
 from ln_repro.experiment.name import ArmName
 from ln_repro.report import plotting
 from ln_repro.report.plotting import COLOURS, GREY, MARKS, crosses, draw_once, line_style, name_line
@@ -205,7 +205,7 @@ def _draw_factors(axis: Axes, column: Column, first: bool) -> None:
     for warm, x in across.items():
         axis.text(x, 0.9, "warm-up" if warm else "no warm-up", ha="center", va="center", color=GREY)
     for scheme, y in down.items() if first else ():
-        axis.text(-0.08, y, f"LR50, {SCHEMES[scheme]}", ha="right", va="center", color=COLOURS[scheme])
+        axis.text(-0.08, y, f"LR50, {SCHEME_NAMES[scheme]}", ha="right", va="center", color=COLOURS[scheme])
     explored, replicated = column.limits
     parts = [replicated, explored] if len(replicated) == len(NAMES) else [explored, replicated]
     for number, part in enumerate(parts):

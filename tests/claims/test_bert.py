@@ -106,14 +106,6 @@ def test_bert_3_is_where_pre_ln_is_above(gains: Any, noise: float, verdict: str)
     assert effect and effect.value == pytest.approx(3.0)
 
 
-def test_small_models_have_a_verdict_of_their_own() -> None:
-    """Fine-tuning of a small model counts for the corpus of its pre-training."""
-    row = row_of(MRPC, gathered(runs_of({100: 0.03, 200: 0.03, 300: 0.03}, setting="minimrpc")), {})
-    (small,) = row.others
-    assert row.own.verdict == "not-run"
-    assert (small.data, small.fidelity, small.verdict) == ("wikinews", "adapted", "reproduced")
-
-
 def test_only_equally_long_pre_training_is_compared() -> None:
     gains = {100: 0.03, 200: 0.03, 300: 0.03}
     runs = runs_of(gains)

@@ -122,14 +122,6 @@ def test_needed_seeds_follow_from_the_square_root() -> None:
     assert more_seeds([1.0], [(0.0, 1.0)], LINEAR) == "5 seeds"
 
 
-def test_a_claim_without_a_verdict_shows_its_numbers_if_there_are_some() -> None:
-    probes = {0: [1.0, 2.0], 100: [1.0, 1.0], 500: [1.0, 1.0], 1500: [1.0, 0.5]}
-    (other,) = row("TH-10", [made("toy_postln_warm", seed, probes=probes) for seed in range(1, 6)]).others
-    assert (other.verdict, other.note, other.seeds) == ("inconclusive", "shown, not judged", 5)
-    assert other.effect and other.effect.value == pytest.approx(0.5)
-    assert not row("TH-10", [made("toy_postln_warm", seed) for seed in range(1, 6)]).others
-
-
 def test_the_replication_stands_once_it_is_decided_or_has_all_seeds() -> None:
     rates = (1e-3, 2e-3, 4e-3, 8e-3, 16e-3)
     both = {arm: {rate: [80.0 * (rate <= highest)] * 5 for rate in rates}

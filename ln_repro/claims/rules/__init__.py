@@ -1,1 +1,1 @@
-"""The claims and their rules, a module for each family of ids: MT and WMT, BERT, X with TH-10, and TH."""
+"""The claims and their rules: MT and WMT, BERT, X with TH-10. Those of TH are checks in `ln_repro.theory.checks`."""

@@ -1,6 +1,7 @@
-"""TH-1 to TH-9 and TH-11: what the paper states about initialisation; `ln-repro theory` checks it without training.
+"""TH-1 to TH-9 and TH-11: what the paper states about initialisation.
 
-TH-10 is about training and therefore among the rules of X.
+The checks from which their rules and verdicts are derived are in `ln_repro.theory.checks`, because `ln-repro theory`
+makes them without training. TH-10 is about training and therefore among the rules of X.
 """
 
 from typing import NamedTuple
