@@ -30,14 +30,10 @@ def write(path: Path, *lines: str) -> Path:
 
 
 class FileServer(BaseHTTPRequestHandler):
-    """Serve ``contents`` by file name.
-
-    A transfer in ``cut`` breaks off halfway, once; the names in ``whole`` are sent from their beginning in any case.
-    """
+    """Serve ``contents`` by file name; a transfer in ``cut`` breaks off halfway, once."""
 
     contents: dict[str, bytes]
     cut: set[str]
-    whole: set[str]
     asked: list[tuple[str, str | None]]
     """Name and range of every request."""
 
@@ -45,7 +41,6 @@ class FileServer(BaseHTTPRequestHandler):
         name = self.path.rpartition("/")[2]
         self.asked.append((name, self.headers.get("Range")))
         start = int((self.headers.get("Range") or "bytes=0-").removeprefix("bytes=").rstrip("-"))
-        start *= name not in self.whole
         body = self.contents.get(name, b"")[start:]
         if not body:
             self.send_error(416 if name in self.contents else 404)
@@ -104,7 +99,7 @@ def iwslt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def served() -> Iterator[str]:
     """Start a `FileServer` without files; return its address."""
-    FileServer.contents, FileServer.cut, FileServer.whole, FileServer.asked = {}, set(), set(), []
+    FileServer.contents, FileServer.cut, FileServer.asked = {}, set(), []
     with ThreadingHTTPServer(("127.0.0.1", 0), FileServer) as http:
         threading.Thread(target=http.serve_forever, args=(0.01,), daemon=True).start()
         yield f"http://127.0.0.1:{http.server_port}"

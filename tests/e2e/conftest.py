@@ -17,10 +17,10 @@ import psutil
 import pytest
 
 from ln_repro import cli
-from tests.e2e.outcomes import outcome
 from tests.waiting import HANGS_SECONDS, processes, until
 
 HELD = (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE)
+COMPARED = ("status", "divergence", "epochs", "bleu", "updates", "target_tokens", "parameters", "data", "id")
 WORDS = [f"wort{number}" for number in range(40)]
 TINY = (
     "exp=toy_preln_nowarm data=files data.bpe_merges=0 model.layers=1 model.width=16 model.ffn=32 model.heads=2 "
@@ -44,6 +44,20 @@ def made_up_corpus(folder: Path) -> Path:
         (folder / f"{split}.de").write_text("".join(" ".join(words) + "\n" for words in pairs))
         (folder / f"{split}.en").write_text("".join(" ".join(reversed(words)) + "\n" for words in pairs))
     return folder
+
+
+def outcome(folder: Path) -> dict[str, Any]:
+    """Return all that must not depend on interruptions: of the record, of every epoch's weights, every hypothesis."""
+    record = json.loads((folder / "record.json").read_text())
+    listed = json.loads((folder / "checkpoints" / "manifest.json").read_text())
+    weights = {entry["epoch"]: entry["sha256"] for entry in listed if entry["kind"] == "weights"}
+    hypotheses = {path.name: path.read_bytes() for path in (folder / "hyps").iterdir()}
+    return {**{key: record[key] for key in COMPARED}, "weights": weights, "hypotheses": hypotheses}
+
+
+def outcomes(runs: Path) -> dict[str, Any]:
+    """Return the outcome of every finished run in a folder, by the name of its directory."""
+    return {path.parent.name: outcome(path.parent) for path in sorted(runs.glob("*/record.json"))}
 
 
 class Command:
@@ -105,6 +119,12 @@ class Command:
         signal.signal(signal.SIGTERM, handler)
         return status, out.getvalue(), error.getvalue()
 
+    def states(self, *words: str) -> dict[str, str]:
+        """Return the state of every run by its name, as `ln-repro status` shows it."""
+        status, out, error = self.call_here("status", "--json", *words)
+        assert status == 0, error
+        return {row["dir"].rpartition("/")[2]: row["state"] for row in json.loads(out)}
+
     @property
     def folder(self) -> Path:
         """The run directory."""
@@ -135,10 +155,7 @@ class Command:
         self.wait_until_alone()
 
     def signal_workers(self, number: signal.Signals, *names: str) -> None:
-        """Send a signal to the workers, or only to those of some runs.
-
-        After SIGSTOP, return once they have stopped: until then the next signal could still end them.
-        """
+        """Send a signal to the workers, or only to those of some runs; after SIGSTOP, wait until they have stopped."""
         for pid, args in self.workers().items():
             if not names or any(name in args for name in names):
                 with suppress(ProcessLookupError, psutil.NoSuchProcess):
@@ -181,19 +198,15 @@ def expected(undisturbed) -> dict[str, Any]:
 
 
 @pytest.fixture
+def command(sentences, tmp_path_factory, tmp_path):
+    """Return a function that makes a `Command` with a fresh runs folder; prepared data are shared."""
+    data = tmp_path_factory.getbasetemp() / "prepared data"
+    return lambda name="runs", *extra: Command(sentences, data, tmp_path / name, list(extra))
+
+
+@pytest.fixture
 def finished(undisturbed, command) -> Command:
     """Return a copy of a finished run."""
     run = command()
     shutil.copytree(undisturbed.runs, run.runs)
     return run
-
-
-@pytest.fixture
-def command(sentences, tmp_path_factory, tmp_path):
-    """Return a function that makes a `Command` with a fresh runs folder; prepared data are shared."""
-    data = tmp_path_factory.getbasetemp() / "prepared data"
-
-    def make(name: str = "runs", *extra: str) -> Command:
-        return Command(sentences, data, tmp_path / name, list(extra))
-
-    return make

@@ -19,7 +19,6 @@ class Mine(Residual):
     def forward(self, x, branch):
         return x + self.drop(branch(self.norm(x)))
 """
-STATIC = "    @staticmethod\n    def "
 
 
 @pytest.mark.slow
@@ -55,17 +54,17 @@ def test_a_scheme_of_ones_own_trains_and_decodes_and_is_known_by_its_content(com
 
 
 @pytest.mark.parametrize(
-    ("text", "overrides", "message"),
+    ("overrides", "message"),
     [
-        (OWN, "norm=Mine norm.file=none.py", "norm.file: {here}/none.py cannot be read (No such file or directory)"),
-        (OWN, "norm.file=mine.py", "norm.file: give norm=NAME norm.file=PATH"),
-        (OWN, "norm=Mine", "(norm.file=PATH gives a file of your own)"),
-        (OWN, "norm=Yours norm.file=mine.py", "norm.file: {here}/mine.py defines no class 'Yours'; it defines Mine"),
+        ("norm=Mine norm.file=none.py", "norm.file: {here}/none.py cannot be read (No such file or directory)"),
+        ("norm.file=mine.py", "norm.file: give norm=NAME norm.file=PATH"),
+        ("norm=Mine", "(norm.file=PATH gives a file of your own)"),
+        ("norm=Yours norm.file=mine.py", "norm.file: {here}/mine.py defines no class 'Yours'; it defines Mine"),
     ],
 )
 @pytest.mark.parametrize("command", ["run exp=toy_preln_nowarm", "sweep grid=design --only *_preln_warm --dry-run"])
-def test_a_file_without_the_scheme_is_one_line(command, text, overrides, message, empty_place, refused):
-    (empty_place / "mine.py").write_text(text)
+def test_a_file_without_the_scheme_is_one_line(command, overrides, message, empty_place, refused):
+    (empty_place / "mine.py").write_text(OWN)
     assert message.format(here=empty_place) in refused(f"{command} {overrides}")
     assert [path.name for path in empty_place.iterdir()] == ["mine.py"]
 
@@ -74,22 +73,11 @@ def test_a_file_without_the_scheme_is_one_line(command, text, overrides, message
     ("text", "message"),
     [
         ("class Mine: pass", "Mine in {file} is not a subclass of ln_repro.model.Residual"),
-        (
-            "from ln_repro.model import *\nclass Mine(Residual): pass",
-            "Mine in {file} defines no forward(",
-        ),
+        ("from ln_repro.model import *\nclass Mine(Residual): pass", "Mine in {file} defines no forward("),
         (OWN.replace("x + ", "x +* "), "{file} fails with SyntaxError: "),
         (OWN.replace("self.drop", "math.sqrt"), "{file}, line 8, fails with NameError: name 'math' is not defined"),
-        (
-            OWN.replace("self.drop", "(self.drop if self.training else math.sqrt)"),
-            "{file}, line 8, fails with NameError",
-        ),
         (OWN.replace("return", "y ="), "Mine.forward in {file} returns a NoneType for self_attn of layer 0;"),
         (OWN.replace("x + self", "x[0]  # "), "{file} returns a tensor of shape (2, 64) for self_attn of layer 0;"),
-        (
-            OWN + STATIC + "constrain(modules): math",
-            "{file}, line 10, fails with NameError: name 'math' is not defined",
-        ),
     ],
 )
 def test_a_mistake_in_a_scheme_is_found_before_anything_is_prepared(text, message, empty_place, refused):

@@ -5,11 +5,10 @@ import signal
 import pytest
 from sacrebleu import corpus_bleu
 
-from tests.e2e.outcomes import outcome
+from tests.e2e.conftest import outcome
 from tests.waiting import HANGS_SECONDS, until
 
 MANY = 40
-KEYS = {"test", "test_tokenised", "test_average", "test_average_tokenised"}
 
 
 @pytest.fixture(scope="module")
@@ -28,50 +27,43 @@ def averaged(trained, settings):
 @pytest.mark.slow
 def test_an_average_is_scored_beside_the_single_epochs(averaged, undisturbed, sentences):
     record = averaged.record
-    bleu = record["bleu"]
-    assert set(bleu) == KEYS
+    assert set(record["bleu"]) == {"test", "test_tokenised", "test_average", "test_average_tokenised"}
     for key, tokeniser in (("test_average", "tok:13a"), ("test_average_tokenised", "tok:none")):
-        assert set(bleu[key]) == {"score", "signature", "epochs"}
-        assert bleu[key]["epochs"] == [3, 4]
-        parts = bleu[key]["signature"].split("|")
+        assert record["bleu"][key]["epochs"] == [3, 4]
+        parts = record["bleu"][key]["signature"].split("|")
         assert {tokeniser, "data:files/test", "beam:2"} <= set(parts) and parts[-1] == "avg:2"
-    scored = averaged.events("bleu")
-    means = [event for event in scored if event["split"] == "test_average"]
-    assert [(event["flavour"], event["epoch"], event["epochs"]) for event in means] == [
-        ("tokenised", 4, [3, 4]), ("detokenised", 4, [3, 4]),
-    ]  # fmt: skip
-    assert all(event["update"] == record["updates"] for event in means)
-    assert all("epochs" not in event for event in scored if event not in means)
-    hypotheses = averaged.folder / "hyps"
-    assert len((hypotheses / "test_average.epoch4.txt").read_text().splitlines()) == 25 * MANY
-    assert not list(hypotheses.glob("test_average.epoch[123].*"))
+    means = [event for event in averaged.events("bleu") if "epochs" in event]
+    assert [(event["split"], event["update"], event["epochs"]) for event in means] == [
+        ("test_average", record["updates"], [3, 4])
+    ] * 2
+    assert {path.name.split(".")[1] for path in averaged.folder.glob("hyps/test_average.*")} == {"epoch4"}
 
-    said = (hypotheses / "valid.epoch4.txt").read_text().splitlines()
-    meant = (sentences / "valid.en").read_text().splitlines()
-    assert record["epochs"][3]["valid_bleu"] == pytest.approx(corpus_bleu(said, [meant], lowercase=True).score)
+    hypotheses = (averaged.folder / "hyps" / "valid.epoch4.txt").read_text().splitlines()
+    references = (sentences / "valid.en").read_text().splitlines()
+    expected = corpus_bleu(hypotheses, [references], lowercase=True).score
+    assert record["epochs"][3]["valid_bleu"] == pytest.approx(expected)
 
     single = undisturbed.record
     assert single["id"] != record["id"]
-    one, other = ([row["valid_loss"] for row in it["epochs"]] for it in (single, record))
-    assert one == other, "an average does not change the training"
+    losses = [[epoch["valid_loss"] for epoch in epochs] for epochs in (single["epochs"], record["epochs"])]
+    assert losses[0] == losses[1], "an average does not change the training"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("how", "damaged"), [(signal.SIGINT, False), (signal.SIGKILL, True)])
-def test_an_interrupted_average_is_finished_by_the_same_command(command, averaged, settings, how, damaged):
+@pytest.mark.parametrize("damaged", [False, True])
+def test_an_interrupted_average_is_finished_by_the_same_command(command, averaged, settings, damaged):
     run = command("runs", *settings)
     process = run.start()
     until(lambda: any("test_average" in log.read_text() for log in run.runs.glob("*/decode.log")))
-    process.send_signal(how)
+    process.send_signal(signal.SIGKILL if damaged else signal.SIGINT)
     process.communicate(timeout=HANGS_SECONDS)
-    assert process.returncode != 0
     run.wait_until_alone()
-    assert not list(run.folder.glob("record.json"))
+    assert not (run.folder / "record.json").exists()
     if damaged:  # weights that are scored themselves, but not yet in the average
         weights = run.folder / "checkpoints" / "epoch3.pt"
         weights.write_bytes(weights.read_bytes()[:-10])
     error = run.complete()
     assert ("epoch3.pt does not match" in error) == damaged
     assert outcome(run.folder) == outcome(averaged.folder)
-    steps, expected = ([event["update"] for event in one.events("train")] for one in (run, averaged))
+    steps, expected = ([event["update"] for event in its.events("train")] for its in (run, averaged))
     assert (steps != expected) == damaged  # nothing is trained twice without need

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tests.e2e.outcomes import outcome
+from tests.e2e.conftest import outcome
 from tests.waiting import HANGS_SECONDS
 
 

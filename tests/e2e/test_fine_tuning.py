@@ -1,5 +1,6 @@
-"""Fine-tuning: the weights of a masked language model are the start of a classifier, which has an accuracy."""
+"""A masked language model, from text to record, and a classifier that starts from its weights."""
 
+import gzip
 import json
 import random
 import shutil
@@ -7,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import WORDS, Command
-from tests.e2e.outcomes import outcome
+from tests.e2e.conftest import WORDS, Command, outcome
 
-PRETRAINED = ["task=masked_lm", "train.block_tokens=16", "train.label_smoothing=0", "train.max_epoch=2"]
+MASKED = ["task=masked_lm", "train.block_tokens=16", "train.label_smoothing=0", "train.save_every=7"]
+PRETRAINED = [*MASKED, "train.max_epoch=2", "probe=gradients", "every=20"]
 TUNED = (
     "exp=mrpc_preln_nowarm_linear task=classification data=mrpc train.max_tokens=4096 train.max_sentences=16 lr=3e-3 "
     "train.label_smoothing=0 train.save_every=7 train.max_epoch=4 data.train=null data.valid=null data.test=null"
@@ -50,7 +51,53 @@ def tuning(command, glue):
     return lambda *settings: command("runs", *TUNED, f"data.source='{glue}'", *settings)
 
 
-def test_it_learns_and_the_record_has_its_accuracy(whole, pretrained):
+@pytest.fixture
+def refusal(tuning, tmp_path):
+    """Return a function that asserts that settings are refused in one line, and returns it."""
+
+    def check(*settings):
+        run = tuning(*settings)
+        status, _, error = run.call_here("run", *run.arguments)
+        assert status == 2 and error.count("\n") == 1 and not (tmp_path / "runs").exists(), error
+        return error
+
+    return check
+
+
+def test_a_masked_language_model_is_validated_and_never_scored(pretrained):
+    record = pretrained.record
+    assert record["status"] == "finished" and record["axes"]["task"] == "masked_lm"
+    losses = [epoch["valid_loss"] for epoch in record["epochs"]]
+    assert len(losses) == 2 and losses[-1] < losses[0]
+    assert record["bleu"] == {"test": None, "test_tokenised": None}
+    assert record["data"]["unigram_bits"] > 4 and record["data"]["source_blind_bits"] is None
+    assert not list((pretrained.folder / "hyps").iterdir()) and not (pretrained.folder / "decode.log").exists()
+    words = record["updates"] * 120  # at most, padding included; a seventh of them is hidden
+    assert 0.1 * words < record["target_tokens"] < 0.16 * words
+
+
+def test_killed_and_resumed_its_masks_are_those_of_the_epoch_and_in_probes_of_the_first(pretrained, command):
+    run = command("runs", *PRETRAINED)
+    run.kill_at(pretrained.record["epochs"][0]["update"] + 5)
+    run.complete()
+    assert outcome(run.folder) == outcome(pretrained.folder)
+    gradients = [{event["update"]: event["values"] for event in its.events("probe")} for its in (run, pretrained)]
+    assert gradients[0] == gradients[1] != {}
+
+
+def test_text_in_one_language_is_enough(command, sentences, tmp_path):
+    for split in ("train", "valid"):
+        text = (sentences / f"{split}.en").read_text().replace("\n", "\n\n")
+        (tmp_path / f"{split}.txt.gz").write_bytes(gzip.compress(text.encode()))
+    lines = [f"data.train={tmp_path}/train.txt.gz", f"data.valid={tmp_path}/valid.txt", "data.test=null", "data=text"]
+    run = command("runs", *MASKED, *lines, "train.max_epoch=1")
+    run.complete()
+    data = run.record["data"]
+    assert (data["train_pairs"], data["valid_pairs"]) == (500, 30) and "test_pairs" not in data
+    assert run.call_here("data", "verify", *lines, "data.bpe_merges=0")[0] == 0
+
+
+def test_a_classifier_learns_and_the_record_has_its_accuracy(whole, pretrained):
     record = whole.record
     accuracies = [row["valid_accuracy"] for row in record["epochs"]]
     assert len(accuracies) == 4 and accuracies[-1] > 0.8
@@ -78,18 +125,6 @@ def test_killed_and_resumed_with_another_name_of_the_start_it_is_the_same_run(wh
     assert folder.name == whole.folder.name and outcome(folder) == outcome(whole.folder)
 
 
-def test_every_command_accepts_runs_without_bleu(whole, pretrained, tmp_path):
-    kept = ("--records", str(tmp_path / "records"))
-    assert whole.call_here("collect", str(pretrained.folder), str(whole.folder), *kept)[0] == 0
-    status, said, error = whole.call_here("verify", *kept)
-    assert status == 0 and said.startswith("2 records are valid"), error
-    status, said, _ = whole.call_here("tables", *kept)
-    assert status == 0 and "### runs-mrpc-classification" in said and "| accuracy |" in said
-    assert "### runs-files-masked_lm" in said and "BLEU" not in said.partition("### runs-")[2]
-    (row,) = json.loads(whole.call_here("status", "--json")[1])
-    assert row["state"] == "finished" and row["bleu"] is None
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -99,23 +134,16 @@ def test_every_command_accepts_runs_without_bleu(whole, pretrained, tmp_path):
         (["start={tuned}@1"], "is a run of task=classification; give start=RUN@EPOCH"),
     ],
 )
-def test_a_start_that_does_not_fit_is_one_line(whole, pretrained, tuning, tmp_path, settings, message):
-    run = tuning()
+def test_a_start_that_does_not_fit_is_one_line(whole, pretrained, refusal, settings, message):
     places = {"run": pretrained.folder, "tuned": whole.folder}
-    status, _, error = run.call_here("run", *run.arguments, *(setting.format(**places) for setting in settings))
-    assert status == 2 and message in error and error.count("\n") == 1, error
-    assert not list(tmp_path.glob("runs/*"))
+    assert message in refusal(*(setting.format(**places) for setting in settings))
 
 
-def test_damaged_or_unfinished_starts_are_refused(pretrained, tuning, tmp_path):
+def test_damaged_or_unfinished_starts_are_refused(pretrained, refusal, tmp_path):
     copied = tmp_path / "copied" / pretrained.folder.name
     shutil.copytree(pretrained.folder, copied)
-    run = tuning(f"start='{copied}@2'")
     weights = copied / "checkpoints" / "epoch2.pt"
     weights.write_bytes(weights.read_bytes()[:-1] + b"x")
-    status, _, error = run.call_here("run", *run.arguments)
-    assert status == 2 and "epoch2.pt is missing or does not match its checksum" in error and error.count("\n") == 1
+    assert "epoch2.pt is missing or does not match its checksum" in refusal(f"start='{copied}@2'")
     (copied / "record.json").unlink()
-    status, _, error = run.call_here("run", *run.arguments)
-    assert status == 2 and "is not a finished run" in error and error.count("\n") == 1
-    assert not (tmp_path / "runs").exists()
+    assert "is not a finished run" in refusal(f"start='{copied}@2'")

@@ -5,13 +5,8 @@ import signal
 
 import pytest
 
-from tests.e2e.outcomes import outcome
+from tests.e2e.conftest import outcome
 from tests.waiting import HANGS_SECONDS, until
-
-
-def jobs(run):
-    """Return the jobs of the workers of a run."""
-    return {args.split("ln_repro.engine.worker ")[1].split()[0] for args in run.workers().values()}
 
 
 def test_kill_9_changes_nothing(command, expected):
@@ -44,10 +39,12 @@ def test_when_asked_to_stop_a_run_saves_and_the_same_command_resumes_it(command,
 def test_the_trainer_ends_without_waiting_for_the_decoder(command):
     run = command("runs", "train.max_epoch=40")
     process = run.start()
-    until(lambda: jobs(run) == {"train", "decode"})
+    until(
+        lambda: {"train", "decode"} == {line.split("engine.worker ")[1].split()[0] for line in run.workers().values()}
+    )
     run.signal_workers(signal.SIGSTOP, "worker decode")
     process.send_signal(signal.SIGINT)
-    until(lambda: jobs(run) == {"decode"})
+    until(lambda: len(run.workers()) == 1)
     run.signal_workers(signal.SIGCONT, "worker decode")
     process.communicate(timeout=HANGS_SECONDS)
     assert process.returncode == 130

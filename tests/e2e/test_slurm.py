@@ -1,6 +1,5 @@
 """A sweep on a real Slurm: jobs preempted and cancelled, a node lost, and every record as if undisturbed."""
 
-import json
 import os
 import re
 import signal
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.outcomes import outcomes
+from tests.e2e.conftest import outcomes
 from tests.sweep.slurm_cluster import Cluster, missing
 from tests.waiting import until
 
@@ -37,11 +36,6 @@ def run(command, cluster):
     made.arguments = [word for word in made.arguments if word != "tracker=none"] + ["tracker.mode=offline"]
     made.environment |= {"SLURM_CONF": cluster.environment["SLURM_CONF"], "PATH": cluster.environment["PATH"]}
     return made
-
-
-def states(run) -> dict[str, str]:
-    _, out, _ = run.call("status", "--json")
-    return {row["dir"].rsplit("/")[-1]: row["state"] for row in json.loads(out)}
 
 
 def on_node(cluster, run, node):
@@ -71,7 +65,7 @@ def test_six_runs_survive_a_preemption_a_cancellation_and_a_dead_node(run, comma
     status, _, error = run.call(*SWEEP, "launcher=slurm", "--detach", *ASKED, *run.settings, WANDB_API_KEY=CANARY)
     assert status == 0 and "6 submitted to Slurm, 0 already queued or running" in error
     until(lambda: hold_what_trains(run) == 4)
-    assert sorted(states(run).values()) == ["queued"] * 2 + ["running"] * 4
+    assert sorted(run.states().values()) == ["queued"] * 2 + ["running"] * 4
     status, _, error = run.call(*SWEEP, "launcher=slurm", "--detach", *ASKED, *run.settings)
     assert status == 0 and "0 submitted to Slurm" in error
 
@@ -90,11 +84,11 @@ def test_six_runs_survive_a_preemption_a_cancellation_and_a_dead_node(run, comma
     cluster.start_node("node2")
 
     until(lambda: not cluster.ask("squeue", "-h"))
-    assert states(run)[lost[0]] == "interrupted"
+    assert run.states()[lost[0]] == "interrupted"
     status, _, error = run.call(*SWEEP, "launcher=slurm", *ASKED, *run.settings)
     assert status == 0, error
-    assert set(states(run).values()) == {"finished"} and len(states(run)) == 6
-    sessions = {name: len(list((run.runs / name / "sessions").iterdir())) for name in states(run)}
+    assert set(run.states().values()) == {"finished"} and len(run.states()) == 6
+    sessions = {name: len(list((run.runs / name / "sessions").iterdir())) for name in run.states()}
     assert all(sessions[name] >= 2 for name in (*preempted, *lost)), sessions
 
     quiet, compared = command("undisturbed", LONG), (preempted[0], *lost)
@@ -107,32 +101,8 @@ def test_six_runs_survive_a_preemption_a_cancellation_and_a_dead_node(run, comma
     assert not [path for path in run.runs.rglob("*") if path.is_file() and CANARY.encode() in path.read_bytes()]
 
 
-def test_a_stack_is_one_job_that_loses_nothing_to_a_cancellation_and_a_preemption(run, cluster):
-    words = ("sweep", "grid=rates", "arms=preln_warm", "rates=1e-3,2e-3,5e-3", "launcher=slurm", "stack=3", *ASKED)
-    settings = [*run.settings, "train.max_epoch=12", "tracker=none"]
-    status, _, error = run.call(*words, "--detach", *settings)
-    assert status == 0 and "3 submitted to Slurm" in error, error
-    until(lambda: len(run.reached(20)) == 3)
-    assert len(cluster.ask("squeue", "-h", "--array").splitlines()) == 1
-    cancelled, *others = run.reached(20)
-    assert "stops it and goes on" in run.call("cancel", cancelled)[1]
-    until(lambda: states(run)[cancelled] == "interrupted")
-    assert {states(run)[name] for name in others} == {"running"}
-
-    node = cluster.ask("squeue", "-h", "-o", "%N").strip()
-    whole = ("-p", "urgent", "-w", node, "-n", "2", "--gres=gpu:2")
-    cluster.ask("sbatch", *whole, "--output=/dev/null", "--wrap", "sleep 3")
-    until(lambda: "REQUEUE" in "".join(path.read_text() for path in run.runs.glob("sweep/slurm/*.err")))
-    until(lambda: not cluster.ask("squeue", "-h"))
-    assert {states(run)[name] for name in others} == {"finished"} and states(run)[cancelled] == "interrupted"
-    assert all(len([*(run.runs / name / "sessions").iterdir()]) == 2 for name in others)
-    status, _, error = run.call(*words, *settings)
-    assert status == 0 and "1 submitted to Slurm" in error, error
-    assert {record["status"] for record in outcomes(run.runs).values()} == {"finished"} and len(states(run)) == 3
-
-
 def test_an_option_that_slurm_refuses_is_one_line_and_nothing_is_submitted(run):
     for word, said in (("launcher.partition=nowhere", "invalid partition"), ("launcher.partitoin=gpu", "partitoin")):
         status, _, error = run.call(*SWEEP, "launcher=slurm", word, *run.settings)
         assert status == 2 and said in error.splitlines()[-1] and "Traceback" not in error
-    assert states(run) == {}
+    assert run.states() == {}

@@ -12,12 +12,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ln_repro.records.events import Events
-from tests.e2e.outcomes import outcomes
+from tests.e2e.conftest import outcomes
 from tests.waiting import processes
 
 SEED, KILLS = int(os.environ.get("SEED", 1)), int(os.environ.get("KILLS", 20))
@@ -44,11 +43,6 @@ def doubled(folder: Path) -> bool:
         if event["kind"] in ("train", "valid", "bleu")
     )
     return max(counted.values()) > 1
-
-
-def losses(outcome: dict[str, Any]) -> list[float]:
-    """Return the validation losses of a run, which in a stack may change by rounding."""
-    return [epoch["valid_loss"] for epoch in outcome["epochs"]]
 
 
 @pytest.mark.slow
@@ -82,5 +76,6 @@ def test_kills_at_random_change_nothing(command, stack, kinds):
         if stack == 1:
             assert found[name] == its_own
         assert all(found[name][key] == its_own[key] for key in ("status", "id", "updates", "target_tokens"))
-        assert losses(found[name]) == pytest.approx(losses(its_own), rel=1e-3)
+        losses = [[epoch["valid_loss"] for epoch in record["epochs"]] for record in (found[name], its_own)]
+        assert losses[0] == pytest.approx(losses[1], rel=1e-3)
     assert not [name for name in found if doubled(sweep.runs / name)]

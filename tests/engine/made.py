@@ -17,6 +17,18 @@ from ln_repro.engine.process import Decoder
 from ln_repro.experiment.optimizer import Optimizer
 from tests.examples import experiment
 
+RENAMED = {
+    ".stack.norm.": ".layer_norm.",
+    ".stack.": ".",
+    ".embed.embedding.": ".embed_tokens.",
+    ".projection.": ".output_projection.",
+    ".cross_attn.": ".encoder_attn.",
+    ".ffn.fc": ".fc",
+    ".self_attn_residual.norm.": ".self_attn_layer_norm.",
+    ".cross_attn_residual.norm.": ".encoder_attn_layer_norm.",
+    ".ffn_residual.norm.": ".final_layer_norm.",
+}
+
 
 class Sentences(list):
     """Tensors of tokens that know their sizes, as fairseq's datasets do."""
@@ -103,3 +115,13 @@ def decoded(work, folder, times=1):
     finally:
         process.stop()
     return found
+
+
+def stock_names(weights):
+    """Return our weights by stock fairseq's names."""
+    named = {}
+    for name, values in weights.items():
+        for ours, theirs in RENAMED.items():
+            name = name.replace(ours, theirs)
+        named[name] = values
+    return named

@@ -4,14 +4,12 @@
 
 CORPUS is binarised (the folder `bin` of a prepared one); the settings are those of `ln-repro run`, such as
 ``exp=multi30k_preln_nowarm_anchored``. Both have the same dropout, and start from the same parameters: stock fairseq's,
-which with ``init=fairseq`` are also ours from the same seed. One JSON object an update, all losses in bits per token:
+which with ``init=fairseq`` are also ours from the same seed. One JSON object an update:
 
-- ``loss``: stock fairseq's;
-- ``free``: how far ours is from it, each on its own way;
-- ``nudged``: how far stock fairseq is from itself after a change of its first parameters by rounding alone;
-- ``step``: the loss, where ours begins every update at stock fairseq's parameters and moments, and ``parameters``, the
-  largest difference of a parameter after the update;
-- ``rounding step``, ``rounding parameters``: the same of stock fairseq, begun there too but for a change by rounding.
+- ``loss``: stock fairseq's, in bits per token, like all losses;
+- ``step``: the difference of our loss, where ours begins every update at stock fairseq's parameters and moments, and
+  ``parameters``, the largest difference of a parameter after the update;
+- ``rounding step``, ``rounding parameters``: the same of stock fairseq itself, begun there but for one rounding.
 """
 
 import json
@@ -43,7 +41,7 @@ from benchmarks.baselines import stock_configuration  # noqa: E402
 from ln_repro.engine.metric_buffer import on_host  # noqa: E402
 from ln_repro.engine.trainer import StrictTrainer  # noqa: E402
 from ln_repro.system.distributed import Rank  # noqa: E402
-from tests.engine.stock_names import stock_names  # noqa: E402
+from tests.engine.made import stock_names  # noqa: E402
 
 ONE_ROUNDING = 2.0**-24
 
@@ -97,26 +95,23 @@ class Side:
 def main():
     """Print the differences, update by update."""
     with tempfile.TemporaryDirectory() as name:
-        stock, nudged, rounding = (Side(Path(name), stock=True) for _ in range(3))
-        free, step = (Side(Path(name), stock=False) for _ in range(2))
-    _, batches = checkpoint_utils.load_checkpoint(free.trainer.cfg.checkpoint, free.trainer)
-    for side in (free, step):
-        side.trainer.lr_scheduler.plan(experiment.learning_rate(len(batches)))
+        stock, rounding = (Side(Path(name), stock=True) for _ in range(2))
+        step = Side(Path(name), stock=False)
+    _, batches = checkpoint_utils.load_checkpoint(step.trainer.cfg.checkpoint, step.trainer)
+    step.trainer.lr_scheduler.plan(experiment.learning_rate(len(batches)))
     assert step.parameters.keys() <= stock.parameters.keys()  # which has idle copies of some
     utils.set_torch_seed(1)
-    if experiment.init != "fairseq":
-        free.follow(stock)
-    nudged.follow(stock, rounding=ONE_ROUNDING)
+    if experiment.init == "fairseq":
+        assert distance(stock, step) == 0
     epochs = (batches.next_epoch_itr(shuffle=True) for _ in count())
     for sample in islice(chain.from_iterable(epochs), int(updates)):
         step.follow(stock)
         rounding.follow(stock, rounding=ONE_ROUNDING)
-        rate = free.trainer.get_lr()
+        rate = step.trainer.get_lr()
         loss = stock.update(sample, rate)
-        sides = {"free": free, "nudged": nudged, "step": step, "rounding step": rounding}
-        found = {name: side.update(sample, rate) - loss for name, side in sides.items()}
-        apart = {"parameters": distance(stock, step), "rounding parameters": distance(stock, rounding)}
-        print(json.dumps({"loss": loss, **found, **apart}), flush=True)
+        apart = {"step": step.update(sample, rate) - loss, "rounding step": rounding.update(sample, rate) - loss}
+        apart |= {"parameters": distance(stock, step), "rounding parameters": distance(stock, rounding)}
+        print(json.dumps({"loss": loss, **apart}), flush=True)
 
 
 def distance(stock, side):

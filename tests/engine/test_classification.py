@@ -3,14 +3,11 @@
 import numpy as np
 import pytest
 import torch
-from fairseq.data import Dictionary
 
 from ln_repro.engine.plugin.classification import Classified, LabelledPairs, LnClassification
 from ln_repro.engine.plugin.model import LnClassifier, LnEncoder
 from ln_repro.engine.plugin.task import MASK
 from tests.engine.made import Sentences, criterion, dictionary, encoder_only
-from tests.examples import experiment
-from tests.stock_binariser import binarise
 
 
 @pytest.fixture
@@ -45,7 +42,6 @@ def test_a_block_is_a_mark_and_both_sentences_and_mini_batches_count_pairs(words
 @pytest.mark.usefixtures("double")
 @torch.no_grad()
 def test_accuracy_is_counted_over_all_mini_batches_and_class_one_is_not_padding(words):
-    """Mini-batches are of unequal size, so the mean of their accuracies would differ."""
     pairs, model = some_pairs(words, 41), encoder_only(LnClassifier, words).eval()
     loss = criterion(0.0, kind=Classified, target=None)
     logs, right, nats = [], 0, 0.0
@@ -77,24 +73,3 @@ def test_a_start_is_the_whole_encoder_and_the_classifier_is_new(words, norm, tmp
     assert not torch.equal(started.encoder.embed.embedding.weight, plain.encoder.embed.embedding.weight)
     with pytest.raises(RuntimeError, match="norm"):
         encoder_only(LnClassifier, words, "postln" if norm == "preln" else "preln", start=start)
-
-
-def test_the_task_reads_what_was_prepared_with_anothers_dictionary(tmp_path):
-    (tmp_path / "bpe").mkdir()
-    (tmp_path / "text").mkdir()
-    words = Dictionary()
-    for number in range(30):
-        words.add_symbol(f"w{number}", 100 - number)
-    words.save(str(tmp_path / "bpe" / "dict.txt"))
-    (tmp_path / "bpe" / "train.sentence1").write_text("w3 w4\nw29\n")
-    (tmp_path / "bpe" / "train.sentence2").write_text("w5\nstrange w1\n")
-    (tmp_path / "text" / "train.label").write_text("1\n0\n")
-    binarise(tmp_path / "bpe", tmp_path / "bin", "sentence1", "sentence2")
-    languages = {"data__source_lang": "sentence1", "data__target_lang": "sentence2"}
-    settings = experiment(task="classification", data__name="rte", **languages)
-    task = LnClassification(settings, tmp_path / "bin")
-    task.load_dataset("train")
-    assert [task.dictionary.index(f"w{number}") for number in range(30)] == [*range(4, 34)]
-    assert task.dictionary.index(MASK) == len(task.dictionary) - 1
-    blocks = [(block.tolist(), label) for _, block, label in task.dataset("train")]
-    assert blocks == [([0, 7, 8, 2, 9, 2], 1), ([0, 33, 2, 3, 5, 2], 0)]

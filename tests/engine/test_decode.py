@@ -8,18 +8,13 @@ import torch
 from fairseq import options
 from fairseq.models.transformer import TransformerModel
 from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
-from fairseq.sequence_generator import SequenceGenerator
-from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from benchmarks.trainings import stock_arguments
 from ln_repro.engine import decode
 from ln_repro.engine.decode import mean_weights, translate
-from ln_repro.engine.memory import SEARCH_BYTES, hypothesis_bytes, run_bytes
+from ln_repro.engine.memory import SEARCH_BYTES, run_bytes
 from ln_repro.engine.plugin.model import LnTransformer
-from tests.engine.made import decoded, last_weights, translation, workload
-from tests.engine.stock_names import stock_names
+from tests.engine.made import decoded, last_weights, stock_names, translation, workload
 from tests.examples import experiment
 
 SMALL = {"layers": 1, "width": 16, "ffn": 24, "heads": 2, "norm": "preln"}
@@ -28,17 +23,12 @@ UNUSED = re.compile(r"(_(weight|bias)|\.version|embed_positions\._float_tensor)$
 
 
 def test_the_mean_of_weights_is_their_mean(build_model, tmp_path):
-    models = [build_model(seed=seed, share_embeddings=True, **SMALL) for seed in (1, 2, 3)]
-    states = [model.state_dict() for model in models]
-    for number, state in enumerate(states):
-        torch.save({"model": state}, tmp_path / f"{number}.pt")
-    mean = mean_weights([tmp_path / f"{number}.pt" for number in range(3)])
-    assert list(mean) == list(states[0])
-    for name, values in mean.items():
-        expected = torch.stack([state[name].double() for state in states]).mean(0)
-        torch.testing.assert_close(values, expected, atol=1e-15, rtol=1e-15)
-    models[0].load_state_dict(mean)
-    assert all(torch.equal(values, mean[name].float()) for name, values in models[0].state_dict().items())
+    states = [build_model(seed=seed, share_embeddings=True, **SMALL).state_dict() for seed in (1, 2, 3)]
+    files = [tmp_path / f"{number}.pt" for number in range(3)]
+    for state, file in zip(states, files, strict=True):
+        torch.save({"model": state}, file)
+    expected = {name: torch.stack([state[name].double() for state in states]).mean(0) for name in states[0]}
+    torch.testing.assert_close(mean_weights(files), expected, atol=1e-15, rtol=1e-15)
 
 
 @pytest.mark.parametrize("norm", ["preln", pytest.param("postln", marks=pytest.mark.slow)])
@@ -70,46 +60,16 @@ def test_every_hypothesis_is_fairseqs_own(letters, norm, tmp_path, monkeypatch):
     assert min(lengths) < max(lengths)  # they end where the model says so, not at the cap alone
 
 
-class LiveMemory(TorchDispatchMode):
-    """Measures the peak of the memory of the tensors that operations return, in bytes."""
-
-    def __init__(self):
-        super().__init__()
-        self.sizes = {}
-        self.now = self.peak = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        result = func(*args, **(kwargs or {}))
-        for storage in [leaf.untyped_storage() for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]:
-            reference, size = StorageWeakRef(storage), storage.nbytes()
-            self.now += size - self.sizes.get(reference, 0)
-            self.sizes[reference] = size
-        if self.now > self.peak:
-            self.sizes = {reference: size for reference, size in self.sizes.items() if not reference.expired()}
-            self.now = sum(self.sizes.values())
-            self.peak = max(self.peak, self.now)
-        return result
-
-
-@pytest.mark.parametrize(
-    ("layers", "width", "vocabulary", "source"), [(3, 64, 40, 9), (3, 64, 40, 25), (1, 16, 2000, 9)]
-)
-def test_the_live_memory_of_the_search_is_what_is_estimated(build_model, layers, width, vocabulary, source):
-    model = build_model(vocabulary, layers=layers, width=width, ffn=2 * width, heads=2, share_embeddings=True).eval()
-    words, sentences = model.decoder.dictionary, 10
-    generator = SequenceGenerator([model], words, beam_size=5, max_len_a=1.2, max_len_b=10)
-    tokens = torch.randint(5, 40, (sentences, source))
-    inputs = {"src_tokens": tokens, "src_lengths": torch.full((sentences,), source)}
-    with torch.inference_mode(), LiveMemory() as memory:
-        generator.generate([model], {"id": torch.arange(sentences), "net_input": inputs})
-    estimate = 5 * sentences * hypothesis_bytes(layers, width, len(words), source, int(1.2 * source) + 11)
-    assert 0.5 * estimate < memory.peak < estimate
-
-
-def test_a_batch_that_needs_too_much_memory_is_decoded_in_parts_with_the_same_hypotheses(letters, capsys):
+@pytest.fixture
+def translator(letters):
+    """Return a task with its test set, and a new model."""
     task = translation(letters)
     task.load_dataset("test")
-    model = LnTransformer.build_model(workload(letters).experiment, task).eval()
+    return task, LnTransformer.build_model(workload(letters).experiment, task).eval()
+
+
+def test_a_batch_that_needs_too_much_memory_is_decoded_in_parts_with_the_same_hypotheses(translator, capsys):
+    task, model = translator
     search = Namespace(beam=3, lenpen=1.2, max_len_a=1.2, max_len_b=10)
     whole = translate(task, model, "test", search, "cpu")
     sizes = []
@@ -125,16 +85,13 @@ def test_a_batch_that_needs_too_much_memory_is_decoded_in_parts_with_the_same_hy
     assert capsys.readouterr().out.count("out of GPU memory") == sum(size > 3 for size in sizes)
 
 
-def test_a_line_that_is_too_long_for_the_model_is_left_empty(letters, monkeypatch):
-    task = translation(letters)
-    task.load_dataset("test")
-    model = LnTransformer.build_model(workload(letters).experiment, task).eval()
+def test_a_line_that_is_too_long_for_the_model_is_left_empty(translator, monkeypatch):
+    task, model = translator
     sizes = task.dataset("test").sizes
     limit = int(sizes.max()) - 1
     monkeypatch.setattr(model, "max_positions", lambda: (limit, limit))
     monkeypatch.setattr(decode, "TOKENS_PER_BATCH", {"cpu": limit})
-    search = Namespace(beam=1, lenpen=1.2, max_len_a=1.2, max_len_b=10)
-    lines = translate(task, model, "test", search, "cpu")
+    lines = translate(task, model, "test", Namespace(beam=1, lenpen=1.2, max_len_a=1.2, max_len_b=10), "cpu")
     assert len(lines) == len(sizes) and all(lines[at] == "" for at in (sizes.max(axis=1) > limit).nonzero()[0])
 
 

@@ -46,27 +46,21 @@ def answers(decoder, split, outs):
     return [out.read_text().split() for out in outs]
 
 
-def test_one_process_takes_one_epoch_after_another(decoder, tmp_path):
-    old = tmp_path / "2"
-    old.write_text("of a session that was killed")
-    (first,) = answers(decoder, "test", {tmp_path / "1": [Path("a")]})
-    second, third = answers(decoder, "valid", {old: [Path("b")], tmp_path / "3": [Path("a"), Path("b")]})
-    assert first[0] == second[0] == third[0]
-    assert [first[1:], second[1:], third[1:]] == [["test", "1"], ["valid", "1"], ["valid", "2"]]
-
-
-def test_one_that_has_long_been_idle_is_stopped_and_one_that_was_killed_is_replaced(decoder, tmp_path, monkeypatch):
-    ((first, *_),) = answers(decoder, "test", {tmp_path / "1": []})
+def test_one_process_decodes_epoch_after_epoch_until_it_is_killed_or_long_idle(decoder, tmp_path, monkeypatch):
+    first, second, third, fourth = (tmp_path / str(number) for number in range(4))
+    ((process, *answer),) = answers(decoder, "test", {first: [Path("a")]})
     decoder.stop_if_idle()
-    assert decoder.worker is not None
-    os.kill(int(first), signal.SIGKILL)
+    assert answer == ["test", "1"]
+    second.write_text("of a session that was killed")
+    assert answers(decoder, "valid", {second: [Path("a"), Path("b")]}) == [[process, "valid", "2"]]
+    os.kill(int(process), signal.SIGKILL)
     decoder.worker.wait()
-    ((second, *_),) = answers(decoder, "test", {tmp_path / "2": []})
+    ((replacing, *_),) = answers(decoder, "test", {third: []})
     monkeypatch.setattr("ln_repro.engine.process.KEEP_SECONDS", 0.0)
     decoder.stop_if_idle()
     assert decoder.worker is None
-    ((third, *_),) = answers(decoder, "test", {tmp_path / "3": []})
-    assert len({first, second, third}) == 3
+    ((started, *_),) = answers(decoder, "test", {fourth: []})
+    assert len({process, replacing, started}) == 3
 
 
 def test_one_that_fails_at_work_is_an_error(decoder, tmp_path):

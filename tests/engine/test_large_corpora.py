@@ -1,7 +1,4 @@
-"""What a training set costs by its size, and that its mini-batches are fairseq's."""
-
-import sys
-import tracemalloc
+"""The mini-batches of a training set are fairseq's, though they are not made sentence by sentence."""
 
 import numpy as np
 import pytest
@@ -15,8 +12,6 @@ from ln_repro.engine.plugin.masked_lm import LnMaskedLm
 from ln_repro.engine.plugin.translation import Pairs
 from tests.engine.made import translation
 from tests.examples import experiment
-
-CALLS, MOST, KEPT = range(3)
 
 
 def tasks(folder):
@@ -46,53 +41,18 @@ def batches_of(task):
     return task.get_batch_iterator(task.dataset("train"), max_tokens=512, max_positions=longest, seed=1)
 
 
-def cost(work):
-    """Return a result, with the number of calls, and the bytes that were allocated at most and that are kept."""
-    calls = 0
-
-    def count(frame, event, argument):
-        nonlocal calls
-        calls += "call" in event
-
-    tracemalloc.start()
-    sys.setprofile(count)
-    try:
-        result = work()
-    finally:
-        sys.setprofile(None)
-        kept, most = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-    return result, np.array([calls, most, kept])
-
-
-@pytest.mark.parametrize("kind", [0, 1], ids=["translation", "masked_lm"])
-def test_a_sentence_costs_no_call_and_few_bytes_at_the_start_and_nothing_in_an_epoch(tmp_path, kind):
-    sizes, costs = [], []
-    for pairs in (1_000, 5_000, 45_000):  # the first one pays for imports
-        task = tasks(corpus(tmp_path / str(pairs), pairs))[kind]
-        _, loading = cost(lambda task=task: task.load_dataset("train"))
-        batches, batching = cost(lambda task=task: batches_of(task))
-        _, epoch = cost(batches.next_epoch_itr)
-        costs.append([loading, batching, epoch])
-        sizes.append(len(batches.dataset))
-    loading, batching, epoch = np.diff(costs, axis=0)[-1] / np.diff(sizes)[-1]
-    start = loading + batching
-    assert start[CALLS] < 0.5 and start[KEPT] < 40 and batching[MOST] < 60
-    assert epoch[CALLS] < 0.5 and epoch[MOST] < 2  # the order of the mini-batches; new ones would take 8 bytes each
-
-
 def test_mini_batches_are_fairseqs_in_the_same_order(tmp_path):
     ours, blocks, theirs = all_three = tasks(corpus(tmp_path / "corpus", 5_000))
     for task in all_three:
         task.load_dataset("train")
     found, expected = batches_of(ours), batches_of(theirs)
     for epoch in (1, 2):
-        pairs = zip(*(each.ordered_batches(epoch, False, True) for each in (found, expected)), strict=True)
-        assert all(np.array_equal(one, other) for one, other in pairs) and len(found) > 100
+        pairs = zip(*(batches.ordered_batches(epoch, False, True) for batches in (found, expected)), strict=True)
+        assert all(np.array_equal(batch, same) for batch, same in pairs) and len(found) > 100
     dataset = blocks.dataset("train")
     one_by_one = batch_by_size(dataset.ordered_indices(), dataset.num_tokens, max_tokens=512)
     pairs = zip(batches_of(blocks).frozen_batches, one_by_one, strict=True)
-    assert all(np.array_equal(one, other) for one, other in pairs) and len(one_by_one) > 100
+    assert all(np.array_equal(batch, same) for batch, same in pairs) and len(one_by_one) > 100
 
 
 @pytest.mark.parametrize("left", [True, False], ids=["padded on the left", "on the right"])

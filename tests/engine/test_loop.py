@@ -1,5 +1,6 @@
 """The training loop: stops, kills and lost weights; the metrics that are read together; each mini-batch's dropout."""
 
+from contextlib import nullcontext
 from itertools import pairwise
 
 import psutil
@@ -50,18 +51,11 @@ def test_an_update_leaves_the_weights_of_ngpt_unit_vectors(trained, tmp_path):
         torch.testing.assert_close(lengths, torch.ones_like(lengths))
 
 
-def test_examples_longer_than_a_mini_batch_are_not_left_out_in_silence(trained, tmp_path):
-    with pytest.raises(
-        AssertionError, match=r"UserError: train\.max_tokens: 5 is too small; the longest example has \d+ tokens"
-    ):
-        trained(tmp_path / "run", train__max_tokens=5)
-
-
 def test_admin_is_profiled_before_the_first_update(trained, tmp_path):
-    """The profile starts at 1; without it, the first omega is that of the closed form, 1.3."""
     assert trained(tmp_path / "run", norm="admin", train__max_update=1) == 0
     weights = torch.load(tmp_path / "run" / "checkpoints" / "epoch1.pt", weights_only=True)["model"]
-    assert (weights["encoder.stack.layers.0.self_attn_residual.omega"] - 1).abs().max() < 0.05
+    first = weights["encoder.stack.layers.0.self_attn_residual.omega"]
+    assert (first - 1).abs().max() < 0.05  # that of the closed form is 1.3
 
 
 def test_weights_that_are_lost_in_the_last_update_of_an_epoch_are_a_divergence(trained, tmp_path):
@@ -74,6 +68,23 @@ def test_weights_that_are_lost_in_the_last_update_of_an_epoch_are_a_divergence(t
     assert weights == {}
     results = results_of(events, average=False)
     assert [row.valid_loss for row in results["epochs"]] == [None] and results["bleu"].test is None
+
+
+@pytest.mark.parametrize("probe", ["all", "collapse"])
+def test_a_probed_training_is_the_same_bit_for_bit(trained, tmp_path, probe):
+    assert trained(tmp_path / "plain") == 0
+    assert trained(tmp_path / "probed", probe=probe, every=10, probe_batches=2) == 0
+    events, weights = came_to(tmp_path / "plain")
+    probed_events, probed_weights = came_to(tmp_path / "probed")
+    assert probed_weights == weights
+    assert [event for event in probed_events if event["kind"] != "probe"] == events
+    probes = [event for event in probed_events if event["kind"] == "probe"]
+    assert {event["batches"] for event in probes} == {2}
+    last = events[-1]["update"]
+    due = sorted({*range(0, last + 1, 10), *(2**n for n in range(last.bit_length()))})
+    kinds = {"gradients": due, "curvature": due, "updates": due[1:]} if probe == "all" else {"collapse": due}
+    for kind, updates in kinds.items():
+        assert [event["update"] for event in probes if event["name"] == kind] == updates
 
 
 @pytest.mark.parametrize("lost", ["train", "valid"])
@@ -89,9 +100,13 @@ def test_a_run_whose_events_are_lost_is_not_resumed(trained, tmp_path, lost):
     assert trained(folder) == 0
 
 
+PART = {"schedule__warmup_updates": 6, "schedule__decay": "inverse_sqrt", "schedule__part": "encoder"}
+
+
 @pytest.mark.slow
-def test_a_stop_or_a_kill_in_a_validation_changes_and_costs_nothing(trained, tmp_path):
-    assert trained(tmp_path / "whole") == 0
+@pytest.mark.parametrize("changes", [{}, PART], ids=["one rate", "two rates"])
+def test_a_stop_or_a_kill_in_a_validation_changes_and_costs_nothing(trained, tmp_path, changes):
+    assert trained(tmp_path / "whole", **changes) == 0
     ends = [event["update"] for event in Events(tmp_path / "whole" / "events.jsonl").read() if event["kind"] == "valid"]
     folder, points = tmp_path / "disturbed", []
     for disturbance, status in (
@@ -103,7 +118,7 @@ def test_a_stop_or_a_kill_in_a_validation_changes_and_costs_nothing(trained, tmp
         (("stop", "valid_step", 1), Interrupted.exit_code),
         (("stop", "valid_step", 0), 0),
     ):
-        assert trained(folder, *disturbance) == status
+        assert trained(folder, *disturbance, **changes) == status
         points.append(Checkpoints(folder / "checkpoints").resume_point(pytest.fail).update)
     assert points == [ends[0]] * 4 + [ends[1]] * 3
     assert came_to(folder) == came_to(tmp_path / "whole")
@@ -144,41 +159,28 @@ NAN = float("nan")
 
 @pytest.mark.parametrize("at_once", [True, False])
 @pytest.mark.parametrize(
-    ("updates", "last", "counted", "words"),
-    [
-        ([update(1, 3), update(2, 2), update(3, NAN, NAN), update(4, 1)], 2, 2, "gradients are Nan/Inf"),
-        ([update(1, 3), update(2, 2), update(3, NAN), update(4, 1, NAN)], 2, 2, "the loss is not finite"),
-        ([update(1, 3), update(2, 2), update(3, 1), update(4, 2)], 4, 4, None),
-    ],
+    ("third", "message"),
+    [(update(3, NAN, NAN), "gradients are Nan/Inf"), (update(3, NAN), "the loss is not finite"), (update(3, 1), None)],
 )
-def test_the_end_of_a_run_does_not_depend_on_when_it_is_read(updates, last, counted, words, at_once):
-    metrics, verdict = MetricBuffer(0, None), None
-    try:
-        for one in updates:
-            metrics.unread.append(one)
+def test_the_end_of_a_run_does_not_depend_on_when_it_is_read(third, message, at_once):
+    metrics = MetricBuffer(0, None)
+    with pytest.raises(FloatingPointError, match=message) if message else nullcontext():
+        for unread in (update(1, 3), update(2, 2), third, update(4, 1)):
+            metrics.unread.append(unread)
             if not at_once:
                 metrics.flush(Group(Rank()))
         metrics.flush(Group(Rank()))
-    except FloatingPointError as error:
-        verdict = str(error)
-    assert verdict == words
-    assert metrics.last.number == last and len(metrics.logs) == counted
-    assert metrics.last_loss == pytest.approx(2)
-    assert per_token(metrics.logs)["loss"] == pytest.approx((3, 5 / 2, 2, 2)[counted - 1])
+    assert metrics.last.number == len(metrics.logs) == (2 if message else 4)
+    assert metrics.last_loss == pytest.approx(2 if message else 1)
+    assert per_token(metrics.logs)["loss"] == pytest.approx(5 / 2 if message else 7 / 4)
 
 
-def test_every_mini_batch_has_the_same_dropout_on_one_process_as_on_two():
+def test_every_mini_batch_has_its_own_dropout_the_same_on_one_process_as_on_two():
     batches = [{"id": number} for number in range(6)]
     alone = seeded(batches, 12, 0, 1)
     assert alone[0]["seed"] == 12 and len({sample["seed"] for sample in alone}) == 6
     assert seeded(batches[::2], 12, 0, 2) == alone[::2] and seeded(batches[1::2], 12, 1, 2) == alone[1::2]
-
-
-def test_the_dropout_of_a_mini_batch_is_that_of_no_update_near_it():
-    low = [0, *sorted(number * STREAMS_APART % 2**32 for number in range(1, 1000)), 2**32]
-    assert min(after - before for before, after in pairwise(low)) > 1_000_003  # between neighbouring seeds
-
-
-def test_what_fills_up_a_share_is_left_out_unless_it_is_all():
-    assert [sample["id"] for sample in seeded([{"id": 1}, {}], 12, 1, 2)] == [1]
-    assert seeded([{}, {}], 12, 1, 2) == [{}]
+    assert seeded([{"id": 1}, {}], 12, 0, 2) == [{"id": 1, "seed": 12}]  # fairseq fills up shorter shares
+    assert seeded([{}, {}], 12, 0, 2) == [{}]
+    low = [*sorted(number * STREAMS_APART % 2**32 for number in range(1000)), 2**32]
+    assert min(after - before for before, after in pairwise(low)) > 1_000_003  # no update near it has its dropout

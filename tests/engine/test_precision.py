@@ -38,7 +38,7 @@ def test_losses_in_bf16_are_nearer_to_those_in_fp32_than_those_of_another_seed(l
 @pytest.mark.gpu
 @pytest.mark.slow
 def test_hypotheses_are_those_of_the_cpu(letters, tmp_path):
-    gpu = workload(letters, train__device="cuda")
+    gpu = workload(letters, train__device="cuda", probe="all", every=50)
     gpu.train(tmp_path / "run")
     (on_gpu,), (on_cpu,) = (decoded(work, tmp_path / "run") for work in (gpu, workload(letters)))
     assert on_gpu == on_cpu and len(set(on_cpu)) > 10

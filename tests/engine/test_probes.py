@@ -35,7 +35,6 @@ def test_the_sharpness_of_a_quadratic_is_its_largest_eigenvalue(eigenvalues):
 
 
 def test_the_sharpness_of_a_network_is_that_of_its_full_preconditioned_hessian():
-    """For Adam after a few steps, by the Hessian that `torch.func` computes."""
     net = nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.Linear(7, 3))
     draw = torch.Generator().manual_seed(2)
     x, y = torch.randn(20, 5, generator=draw), torch.randint(0, 3, (20,), generator=draw)
@@ -58,22 +57,9 @@ def test_the_sharpness_of_a_network_is_that_of_its_full_preconditioned_hessian()
 
     flat = nn.utils.parameters_to_vector(parameters).detach()
     hessian = torch.autograd.functional.hessian(of_flat, flat)
-    gradient = torch.autograd.functional.jacobian(of_flat, flat)
-    moments = torch.cat([optimizer.optimizer.state[p]["exp_avg_sq"].flatten() for p in parameters])
-    v = 0.98 * moments + 0.02 * gradient**2
-    diagonal = (1 - 0.9**4) * ((v / (1 - 0.98**4)).sqrt() + 1e-8 / math.sqrt(1 - 0.98**4))
-    torch.testing.assert_close(preconditioner(optimizer, parameters, torch.autograd.grad(loss(), parameters)), diagonal)
+    diagonal = preconditioner(optimizer, parameters, torch.autograd.grad(loss(), parameters))
     expected = torch.linalg.eigvals(hessian / diagonal[:, None]).real.max().item()
     assert value == pytest.approx(expected, rel=0.02)
-
-
-def test_what_overflows_or_has_no_curvature_has_no_sharpness():
-    """The second derivative of a square root at 0 is not finite."""
-    x = nn.Parameter(torch.zeros(12))
-    value, products = Sharpness()([x], [lambda: (x**2).sum() + x.abs().sqrt().sum()], lambda _: torch.ones(12))
-    assert math.isnan(value) and products == 1
-    value, _ = Sharpness()([x], [lambda: x.sum() + 0 * (x**2).sum()], lambda _: torch.ones(12))
-    assert math.isnan(value) or value == 0.0  # which of the two depends on the version of ARPACK
 
 
 @pytest.mark.parametrize("start", ["zero", "gradient"])
@@ -113,37 +99,29 @@ def test_the_loss_with_second_derivatives_is_the_training_loss(build_model):
 
 def test_relative_changes_of_weights_and_outputs(build_model):
     model = build_model(norm="preln", **SIZE).eval()
-    parameters, samples = list(model.parameters()), [sample(1), sample(2)]
-    before = [parameter.detach().clone() for parameter in parameters]
+    samples = [sample(1), sample(2)]
+    before = [parameter.detach().clone() for parameter in model.parameters()]
     stack = model.decoder.stack
-    last = [stack.layers[1].ffn_residual, stack.norm]  # the last connection, and the final norm of Pre-LN
-    outputs = {module: [] for module in last}
+    outputs = {stack.layers[1].ffn_residual: [], stack.norm: []}  # the last connection, and the final norm of Pre-LN
+    hooks = [
+        module.register_forward_hook(lambda module, _, y: outputs[module].append(y.detach())) for module in outputs
+    ]
     for factor in (1.0, 1.02):
         with torch.no_grad():
             stack.layers[1].ffn.fc2.weight.mul_(factor)
-        hooks = [each.register_forward_hook(lambda module, _, y: outputs[module].append(y.detach())) for each in last]
-        for each in samples:
-            model(**each["net_input"])
-        for hook in hooks:
-            hook.remove()
-    changed = [parameter.detach().clone() for parameter in parameters]
+        for batch in samples:
+            model(**batch["net_input"])
+    for hook in hooks:
+        hook.remove()
+    changed = [parameter.detach().clone() for parameter in model.parameters()]
     changes = relative_changes(model, before, samples)
-    assert all(torch.equal(*pair) for pair in zip(parameters, changed, strict=True))
+    assert all(torch.equal(*pair) for pair in zip(model.parameters(), changed, strict=True))
     assert changes["weights"]["decoder.w2"] == [0.0, pytest.approx(0.02)]
     assert changes["weights"]["encoder.w1"] == [0.0, 0.0]
     assert changes["outputs"]["encoder"] == [0.0] * 5 and changes["outputs"]["decoder"][:5] == [0.0] * 5
     pairs = [(torch.cat(of_module[:2], 1), torch.cat(of_module[2:], 1)) for of_module in outputs.values()]
     expected = [((new - old).norm() / old.norm()).item() for old, new in pairs]
     assert changes["outputs"]["decoder"][5:] == pytest.approx(expected)
-
-
-def test_of_two_streams_the_first_is_compared(build_model):
-    """A norm of ResiDual scales the first stream alone."""
-    model = build_model(norm="residual", **SIZE).eval()
-    before = [parameter.detach().clone() for parameter in model.parameters()]
-    with torch.no_grad():
-        model.encoder.stack.layers[0].self_attn_residual.norm.weight.mul_(1.02)
-    assert relative_changes(model, before, [sample(1)])["outputs"]["encoder"][0] == pytest.approx(0.02)
 
 
 def test_a_capped_step_has_the_same_direction():
@@ -185,25 +163,18 @@ def test_a_second_moment_started_at_the_gradient_shortens_the_first_steps():
             optimizer.load_state_dict(state)
 
 
-NORMS = {"norm": "postln", "layers": 3, "width": 16, "ffn": 32, "heads": 2}
-
-
 def test_every_weight_matrix_of_every_layer_has_a_name(build_model):
-    model = build_model(**NORMS)
+    model = build_model(norm="postln", **SIZE)
     weights = layer_weights(**model.stacks)
-    assert all(len(of_kind) == 3 for of_kind in weights.values())
-    assert weights["decoder.w2"][2] is model.decoder.stack.layers[2].ffn.fc2.weight
+    assert weights["decoder.w2"][1] is model.decoder.stack.layers[1].ffn.fc2.weight
     assert weights["encoder.w1"][0] is model.encoder.stack.layers[0].ffn.fc1.weight
     assert weights["decoder.cross.q"][1] is model.decoder.stack.layers[1].cross_attn.q_proj.weight
-    assert "encoder.cross.q" not in weights
-    matrices = [p for s in model.stacks.values() for p in s.parameters() if p.dim() == 2]
+    matrices = [p for stack in model.stacks.values() for p in stack.parameters() if p.dim() == 2]
     assert sum(len(of_kind) for of_kind in weights.values()) == len(matrices)
 
 
-@pytest.mark.usefixtures("double")
 def test_the_norm_is_that_of_the_mean_and_not_the_mean_of_norms(build_model):
-    model = build_model(**NORMS).eval()
-    weights = layer_weights(**model.stacks)
+    model = build_model(norm="postln", **SIZE).eval()
     tokens = [torch.randint(4, 40, (2, 5), generator=torch.Generator().manual_seed(n)) for n in range(3)]
 
     def loss(batch):
@@ -211,18 +182,16 @@ def test_the_norm_is_that_of_the_mean_and_not_the_mean_of_norms(build_model):
 
     weight = model.decoder.stack.layers[1].ffn.fc2.weight
     weight.grad = torch.ones_like(weight)
-    norms = gradient_norms(weights, [lambda b=b: loss(b) for b in tokens])
+    norms = gradient_norms(layer_weights(**model.stacks), [lambda b=b: loss(b) for b in tokens])
     assert weight.grad.eq(1).all()
-    gradients = []
-    for batch in tokens:
-        model.zero_grad()
-        loss(batch).backward()
-        gradients.append(model.decoder.stack.layers[1].ffn.fc2.weight.grad.clone())
-    expected = torch.stack(gradients).mean(0).norm().item()
-    assert norms["norm_of_mean"]["decoder.w2"][1] == pytest.approx(expected)
-    mistaken = torch.stack([gradient.norm() for gradient in gradients]).mean().item()
-    assert norms["mean_of_norms"]["decoder.w2"][1] == pytest.approx(mistaken)
-    assert mistaken > expected * 1.01
-    deviations = [gradient - torch.stack(gradients).mean(0) for gradient in gradients]
-    noise = (sum(deviation.square().sum() for deviation in deviations) / 2).sqrt().item()
-    assert norms["noise"]["decoder.w2"][1] == pytest.approx(noise)
+    gradients = torch.stack([torch.autograd.grad(loss(batch), weight)[0] for batch in tokens])
+    mean = gradients.mean(0)
+    expected = {
+        "norm_of_mean": mean.norm(),
+        "mean_of_norms": gradients.flatten(1).norm(dim=1).mean(),
+        "noise": ((gradients - mean).square().sum() / 2).sqrt(),
+    }
+    assert {name: norms[name]["decoder.w2"][1] for name in expected} == pytest.approx(
+        {name: value.item() for name, value in expected.items()}
+    )
+    assert expected["mean_of_norms"] > expected["norm_of_mean"] * 1.01

@@ -255,20 +255,16 @@ def test_the_gains_are_those_of_the_papers(norm, layers, encoder, decoder, alone
     assert gains == pytest.approx([encoder, decoder, alone], abs=1e-3)
 
 
-@pytest.mark.parametrize(("layers", "encoder", "decoder"), [(6, 1.4179, 2.0598), (100, 3.4157, 4.1618)])
-def test_the_weights_of_deepnorm_are_those_of_its_paper(layers, encoder, decoder):
-    alphas = [DeepNorm.constants(where)[0] for where in places(layers)]
-    assert alphas == pytest.approx([encoder, decoder, (2 * layers) ** 0.25], abs=1e-4)
-
-
 @torch.no_grad()
-def test_learnt_weights_start_as_in_the_papers():
+def test_weights_of_the_stream_are_or_start_as_in_the_papers():
     x = torch.randn(TIME, BATCH, WIDTH)
     assert torch.equal(stack("rezero")(x, None), x)
     torch.testing.assert_close(stack("dyt").norm(x), torch.tanh(0.5 * x))
     torch.testing.assert_close(stack("derf").norm(x), torch.erf(0.5 * x))
     omegas = [SCHEMES["admin_closed"](WIDTH, 0.0, place(6, decoder)).omega for decoder in (False, True)]
     assert [omega.unique().item() for omega in omegas] == pytest.approx([2.017, 2.335], abs=1e-3)
+    alphas = [DeepNorm.constants(where)[0] for where in places(100)]
+    assert alphas == pytest.approx([3.4157, 4.1618, 200**0.25], abs=1e-4)
 
 
 @pytest.mark.parametrize(("layers", "post"), [(2, 1), (6, 1), (12, 3)])

@@ -1,12 +1,13 @@
 """Stacked runs: the same losses as of runs that are trained separately, and independent of each other."""
 
 import pytest
+import torch
 
 from ln_repro.engine.checkpoints import Checkpoints
 from ln_repro.engine.inputs import Inputs
 from ln_repro.engine.loop import Loop
 from ln_repro.engine.process_group import Group
-from ln_repro.engine.stacked import driver
+from ln_repro.engine.stacked import driver, operations
 from ln_repro.engine.stacked.driver import Driver
 from ln_repro.engine.stop import StopRequest
 from ln_repro.model.residual import PreLN
@@ -169,11 +170,13 @@ def test_runs_that_diverge_fail_or_stop_leave_the_others_as_they_are_and_a_stopp
     assert not alone(caplog)
 
 
-def test_a_stack_is_trusted_if_two_runs_of_it_have_the_losses_of_separate_ones(loops):
+def test_a_stack_is_trusted_if_two_runs_of_it_have_the_losses_of_separate_ones(loops, monkeypatch):
     inputs = loops({"any": {}}, precision="bf16")[0].inputs
     separate = driver.losses(inputs, together=False)
     assert len(separate) == 2 * 16  # the updates of an epoch
     assert driver.losses(inputs, together=True) == approximately(separate)
+    monkeypatch.setattr(operations, "mask_for", lambda x, p: torch.native_dropout(x, p, True)[1])  # one for each row
+    assert driver.losses(inputs, together=True) != pytest.approx(separate, rel=driver.TOLERANCE)
 
 
 def test_runs_whose_scheme_vmap_rejects_go_on_one_by_one(loops, monkeypatch, caplog):

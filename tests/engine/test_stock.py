@@ -25,7 +25,7 @@ PAPER = ["model.layers=2", "init=fairseq", "lr=1e-4"]
     ],
 )
 def test_every_update_is_stock_fairseqs(letters, exp, number, settings):
-    """Started from the same parameters and moments, an update gives the same result; run freely, both drift apart.
+    """Started from the same parameters and moments, an update gives the same result.
 
     What rounding does is measured by stock fairseq itself, with its parameters changed by one rounding. With fairseq's
     initialisation, both start at the same parameters by the seed alone.
@@ -39,4 +39,3 @@ def test_every_update_is_stock_fairseqs(letters, exp, number, settings):
     mean = {name: fmean(abs(update[name]) for update in updates) for name in updates[0]}
     assert 0 < mean["step"] < 5 * mean["rounding step"]
     assert 0 < mean["parameters"] < 5 * mean["rounding parameters"]
-    assert 0 < mean["free"] < 100 * mean["nudged"]

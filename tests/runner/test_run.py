@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from ln_repro.corpus.prepare import Prepared, fingerprint
 from ln_repro.corpus.tokenise import detokenise
 from ln_repro.engine.checkpoints import Checkpoint, Checkpoints
 from ln_repro.errors import LnReproError, UserError
@@ -65,11 +64,11 @@ def test_each_flavour_of_bleu_compares_its_own_text(tmp_path: Path) -> None:
     texts = {"tokenised": lambda _: tokenised, "references": lambda _: untouched}
     corpus = SimpleNamespace(target_lang="en", detokenised=[], **texts)
     folder = RunFolder(tmp_path)
-    one = runner.Session(experiment(), corpus, folder, "id", None, print)  # type: ignore[arg-type]
+    session = runner.Session(experiment(), corpus, folder, "id", None, print)  # type: ignore[arg-type]
     path = folder.hypotheses("test", 3, tokenised=True)
     path.parent.mkdir()
     path.write_text("".join(f"{line}\n" for line in hypotheses))
-    one._score("test", {3: [Checkpoint("epoch3.pt", "weights", 9, 3, "", 0)]})
+    session._score("test", {3: [Checkpoint("epoch3.pt", "weights", 9, 3, "", 0)]})
     found = {event["flavour"]: event["score"] for event in folder.events.read() if event["kind"] == "bleu"}
     pairs = (hypotheses, tokenised), (detokenise(hypotheses, "en"), untouched)
     expected = {
@@ -77,18 +76,3 @@ def test_each_flavour_of_bleu_compares_its_own_text(tmp_path: Path) -> None:
         for flavour, pair in zip(("tokenised", "detokenised"), pairs, strict=True)
     }
     assert found == pytest.approx(expected) and expected["tokenised"] > expected["detokenised"] > 30
-
-
-@pytest.mark.parametrize(
-    ("percent", "genuine", "facts"),
-    [(100, True, {"published": True}), (60, True, {"published": True, "train_percent": 60}),
-     (60, False, {"published": False}), (None, True, {"published": False})],
-)  # fmt: skip
-def test_a_record_says_how_much_of_the_published_training_text_there_was(
-    percent: int | None, genuine: bool, facts: dict[str, object], tmp_path: Path
-) -> None:
-    one = experiment(paths__data=tmp_path)
-    known = fingerprint(one.data, tmp_path) if genuine else "another"
-    corpus = Prepared(tmp_path, "toy", str(known), "de", "en", {}, 8, {}, percent, [], "content")
-    found = runner.Session(one, corpus, RunFolder(tmp_path), "id", None, print)._facts()  # type: ignore[arg-type]
-    assert {key: found[key] for key in ("published", "train_percent") if key in found} == facts
