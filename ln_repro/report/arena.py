@@ -23,7 +23,8 @@ LR50_NOTE = (
 COLUMNS = ("scheme", "range w/o", "oct", "range w/", "LR50", "NLL", "sens.", "time", "mem.")
 NOTES = (
     "range: lowest and highest peak rate at which four fifths of at least three seeds train, without and with warm-up; "
-    "<, +: the lowest or highest rate that was run, so that it may go on; oct: width in octaves",
+    "<, +: the lowest or highest rate that was run, so that it may go on; oct: width in octaves, by which schemes are "
+    "sorted",
     "LR50: the rate at which half of the seeds train, without warm-up",
     "NLL: bits at the rate of lowest validation loss, with or without warm-up, and half of its 95 % interval",
     "sens.: sensitivity to the rate without warm-up: mean NLL over the rates that all schemes with three or more rates "
@@ -77,7 +78,8 @@ def arena_table(entries: Sequence[Entry], costs: Costs) -> Table:
         low, high = entry.nll.interval
         rows.append([
             named(entry.scheme), str(entry.without or "none"),
-            f"{entry.without.octaves:.0f}" if entry.without else None, str(entry.with_ramp or "none"),
+            f"{'≥' * any(entry.without.open)}{entry.without.octaves:.0f}" if entry.without else None,
+            str(entry.with_ramp or "none"),
             limit_words(entry.limit, brief=True), f"{entry.nll.value:.3f}±{(high - low) / 2:.3f}",
             *(None if number is None else f"{number:.2f}"
               for number in (entry.sensitivity, *_time_and_memory(entry, costs))),

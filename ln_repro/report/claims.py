@@ -25,9 +25,8 @@ SMALL = ("toy", "multi30k")
 MODELS = {"multi30k": "3+3 layers"}
 """The model of a setting that is judged where the usual one of its corpus was not run."""
 LEGEND = (
-    "✓ reproduced, ✗ contradicted, ? not decided, · shown without a verdict. Effects with their 95 % interval over "
-    'seeds. With the id: whether the rule was written before the runs or amended after them, "replicated" once new '
-    "seeds agree."
+    "✓ reproduced, ✗ contradicted, ? not decided, · shown without a verdict. Effects with 95 % intervals. "
+    'Beside the id: rule written "before" the runs or "amended" after them; "replicated": new seeds agree.'
 )
 INDENT = 13
 LISTED = 10  # maximum number of ids of records to list
@@ -76,10 +75,13 @@ def _seeds(judged: Judged) -> str:
 
 
 def _rule(row: Row) -> str:
-    """Return whether the rule preceded the exploratory runs, if they count, and whether the replication agrees."""
-    words = "amended" if any(judged.older and judged.explored for judged in row.others) else "before"
-    replicated = {judged.replicated for judged in row.others if judged.explored} - {None, INCONCLUSIVE}
-    return f"{words}, replicated" if replicated == {row.others[0].verdict} else words
+    """Return whether the rule preceded the runs that count, and where new seeds agree with the first ones."""
+    explored = [judged for judged in row.others if judged.explored]
+    words = "amended" if any(judged.older for judged in explored) else "before"
+    if not explored and any(judged.older for judged in row.others):
+        words = "before, in part known"
+    agreeing = [judged.data for judged in explored if judged.replicated == judged.explored != INCONCLUSIVE]
+    return f"{words}, replicated on {', '.join(map(named, agreeing))}" if agreeing else words
 
 
 def overview(rows: Sequence[Row]) -> Iterator[RenderableType]:
@@ -127,8 +129,8 @@ def details(row: Row, width: int) -> Iterator[Text]:
 def _judged(place: str, judged: Judged, width: int, cost: str = "") -> Iterator[Text]:
     """Yield the verdict on one kind of data, what it rests on, and the command that runs it."""
     notes = [judged.note, _seeds(judged) if judged.seeds else ""]
-    if judged.replicated:
-        notes += [f"new seeds: {judged.replicated}", f"exploratory: {judged.explored}" if judged.explored else ""]
+    if judged.replicated and judged.explored:
+        notes += [f"new seeds: {judged.replicated}", f"exploratory: {judged.explored}"]
     heading = Text(f"\n{place}: ").append(judged.verdict, COLOURS[judged.verdict])
     yield heading.append(f" ({', '.join(filter(None, notes))})" if any(notes) else "")
     dated = f" ({judged.written}: {judged.source})" if judged.written else ""

@@ -19,7 +19,7 @@ SETTING = "toy"
 STACKS = ("encoder", "decoder")
 BEFORE = 0.5
 """Where update 0 is drawn on the logarithmic axis."""
-OUTCOMES = {True: ("trains", "#44AA99", "-", 10), False: ("fails", "#882255", "--", -9)}
+OUTCOMES = {True: ("trains", "#44AA99", "-", 10), False: ("does not train", "#882255", "--", -9)}
 """Name, colour and line style of runs that train, and of those that do not, and how far above its line a name is."""
 RAMPED = ("postln", "deepnorm")
 """Schemes of which one stack alone has had a ramp."""
@@ -31,9 +31,9 @@ RAMPS = {
 }  # fmt: skip
 """A scheme's arms: the part of the model with a ramp, the BLEU at which its name stands beside the line, and looks."""
 BURSTS = {
-    ("postln_nowarm", 0.0005): ("Post-LN, 0.0005 from the start", "#44AA99", "-.", 10),
-    ("postln_nowarm_burst", 0.005): ("Post-LN, after an epoch at 0.005", COLOURS["postln"], "-", -9),
-    ("preln_nowarm_burst", 0.02): ("Pre-LN, after an epoch at 0.02", COLOURS["preln"], "--", 10),
+    ("postln_nowarm", 0.0005): ("Post-LN, no burst", "#44AA99", "-.", 10),
+    ("postln_nowarm_burst", 0.005): ("Post-LN, burst", COLOURS["postln"], "-", -9),
+    ("preln_nowarm_burst", 0.02): ("Pre-LN, burst", COLOURS["preln"], "--", 10),
 }  # fmt: skip
 """Arms and rates with the name, colour and line style of each, and how far above its line the name is."""
 Curve = Mapping[int, float]
@@ -108,18 +108,32 @@ def draw_burst(archive: Archive, out: Path) -> list[Path]:
 
 
 def _draw_bursts(probed: Mapping[tuple[str, float], Sequence[Collapse]], end: int, figure: Figure) -> None:
-    figure.set_size_inches(WIDTH, 2.4)
-    cosine, gradient = figure.subplots(1, 2)
-    _draw_curves(cosine, [(BURSTS[place], [run.cosine["encoder"] for run in runs]) for place, runs in probed.items()])
-    _draw_curves(gradient, [(("", *BURSTS[place][1:]), [run.gradient["encoder"] for run in runs])
-                            for place, runs in probed.items()])  # fmt: skip
-    for axis, title in ((cosine, "Encoder: cosine between tokens"), (gradient, "Encoder: relative gradient, layer 1")):
+    """Draw cosine of both stacks and gradient of the encoder, of runs without a burst from the end of its epoch on."""
+    figure.set_size_inches(WIDTH, 2.5)
+    cosines: dict[str, list[tuple[Look, list[Curve]]]] = {stack: [] for stack in STACKS}
+    gradients: list[tuple[Look, list[Curve]]] = []
+    for place, runs in probed.items():
+        late = 0 if place[0].endswith("burst") else end
+        look, unnamed = BURSTS[place], ("", *BURSTS[place][1:])
+        for stack, groups in cosines.items():
+            curves = [run.cosine[stack] for run in runs]
+            groups.append((look if stack == "encoder" else unnamed, [_later(curve, late) for curve in curves]))
+        gradients.append((unnamed, [_later(run.gradient["encoder"], late) for run in runs]))
+    panels = {"Encoder: cosine of tokens": cosines["encoder"], "Decoder: cosine of tokens": cosines["decoder"],
+              "Encoder: gradient, layer 1": gradients}  # fmt: skip
+    axes = figure.subplots(1, 3)
+    for axis, (title, groups) in zip(axes, panels.items(), strict=True):
+        _draw_curves(axis, groups)
         axis.axvspan(BEFORE, end, color="#EFEFEF", linewidth=0)
-        axis.set(xlabel="update (grey: the epoch at the high rate)", title=title, xscale="linear")
-        axis.set_xticks([0, end, 2 * end, 3 * end, 4 * end])
-    gradient.set_yscale("log")
-    gradient.set_yticks([1, 1e-2, 1e-4, 1e-6], ["1", "10⁻²", "10⁻⁴", "10⁻⁶"])
-    figure.subplots_adjust(0.06, 0.18, 0.975, 0.9, wspace=0.18)
+        axis.set(xlabel="update (grey: high rate)", title=title, xscale="linear")
+        axis.set_xticks([0, end, 2 * end, 3 * end])
+    axes[2].set_yscale("log")
+    axes[2].set_yticks([1, 1e-2, 1e-4, 1e-6], ["1", "10⁻²", "10⁻⁴", "10⁻⁶"])
+    figure.subplots_adjust(0.05, 0.17, 0.98, 0.9, wspace=0.22)
+
+
+def _later(curve: Curve, updates: int) -> Curve:
+    return {at + updates: value for at, value in curve.items()}
 
 
 def draw_collapse(archive: Archive, out: Path) -> list[Path]:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from ln_repro.claims.causes import ARMS, VANISHING, area_under_curve, probes, separation
+from ln_repro.claims.rates import lowest_loss
 from ln_repro.system.paths import CHECKOUT
 from tests import committed
 
@@ -34,6 +35,22 @@ def test_the_ramp_that_post_ln_and_deepnorm_need_is_first_of_all_the_encoders() 
         assert training("deepnorm_warm_decoder", rate) == [False] * 5
     explored = committed.archive().evidence["toy"]
     assert sum(map(explored.trained, explored.curve("deepnorm_warm")[0.008])) == 1
+
+
+def test_tokens_become_alike_in_every_run_of_post_ln_that_does_not_train_and_without_warm_up_at_once() -> None:
+    evidence = committed.archive().replication["toy"]
+    for arm, early in (("postln_nowarm", True), ("postln_warm", False), ("preln_nowarm_anchored", True)):
+        curve = evidence.curve(arm)
+        above = [run for rate, runs in curve.items() if rate >= lowest_loss(curve) for run in runs]
+        failing = [run for run in above if not evidence.trained(run)]
+        cosines = [
+            {at: values["cosine"]["encoder"][-1] for at, values in probes(run, "collapse").items()} for run in failing
+        ]
+        assert len(cosines) >= 12 and all((of_run[8] > 0.99) is early for of_run in cosines)
+        assert arm.startswith("preln") or all(of_run[max(of_run)] > 0.75 for of_run in cosines)
+    last = [probes(run, "collapse") for run in evidence.curve("postln_nowarm")[0.004]]
+    losses = [values[max(values)]["nll"] for values in last]
+    assert all(7 < loss["eval"] < 9 and 5 < loss["dropout"] < 5.5 for loss in losses)
 
 
 def test_a_collapse_of_post_ln_outlasts_the_high_rate_and_that_of_pre_ln_does_not() -> None:

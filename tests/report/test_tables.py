@@ -111,7 +111,7 @@ def test_the_table_of_claims_has_effects_seeds_notes_and_whether_the_rule_came_f
         "? 1 of 1 trains\nTatoeba, 1 seed, saturated", "amended\nMT-1",
     ]  # fmt: skip
     both = judged("reproduced", explored="reproduced", replicated="reproduced")
-    assert cells(both)[-1] == "before, replicated\nMT-1"
+    assert cells(both)[-1] == "before, replicated on Toy\nMT-1"
 
 
 def test_an_arm_has_mean_and_interval_over_its_seeds_and_how_many_train() -> None:

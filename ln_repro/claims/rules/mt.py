@@ -77,8 +77,9 @@ class RateFactor(OverRates):
         if first is None or second is None:
             return self.too_few(evidence)
         value, interval = first.over(second)
-        effect = None if math.isnan(value) else Effect(value, interval, "x{} in rate", ".2g")
-        text = f"{effect or 'no rate at which either trains'}"
+        bounded = value < math.inf or interval[0] > 1  # a NaN is neither
+        effect = Effect(value, interval, "x{} in rate", ".2g") if bounded else None
+        text = f"{effect or 'no bound from these rates'}"
         shared = sorted(first.counts.keys() & second.counts.keys())
         p_values = {rate: fisher_exact(*first.counts[rate], *second.counts[rate]) for rate in shared
                     if first.counts[rate].share > second.counts[rate].share}  # fmt: skip
@@ -129,7 +130,8 @@ class AtBestRates(OverRates):
             return self.too_few(evidence, f"{SEEDS} seeds at the best rate")
         (rate, runs), (other_rate, others) = bests[0], bests[1]
         saturated = any(evidence.best(run)[0] > SATURATED for run in evidence.of_arms(self.arms))
-        not_worse = Within((NLL if saturated else BLEU).minus(), self.arms, -NOT_WORSE)
+        difference = replace(NLL.minus(), unit="NLL {} bits") if saturated else BLEU.minus()
+        not_worse = Within(difference, self.arms, -NOT_WORSE)
         finding = not_worse.judge(Evidence(dict(zip(self.arms, (runs, others), strict=True))))
         used, seeds = [*runs.values(), *others.values()], len({*runs} & {*others})
         if saturated:

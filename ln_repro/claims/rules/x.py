@@ -122,7 +122,9 @@ class OnlyFirst(OverRates):
             return Finding(INCONCLUSIVE, None, text, f"seeds: {lacking}", used, fewest)
         share, *others = (count.share for count in counts.values())
         holds = share >= SHARE and max(others) <= 1 - SHARE + 1e-9
-        effect = Effect(100 * (share - max(others)), unit="{} % more seeds train", digits=".0f")
+        first, *rest = counts.values()
+        words = f"{first} against {max(rest, key=lambda count: count.share)} train"
+        effect = Effect(100 * (share - max(others)), unit=words)
         return Finding(REPRODUCED if holds else CONTRADICTED, effect, text, runs=used, seeds=fewest)
 
 
@@ -231,7 +233,7 @@ OTHERS = (
         explored=False, grid=f"{RAMPS} rates=0.002,0.004",
     ),
     Claim(
-        "X-5d", "After a collapse, Post-LN no longer trains at a rate that it trains at from the start", "ours",
+        "X-5d", "After an epoch at ten times the rate, Post-LN does not train where it does from the start", "ours",
         "not in the paper", "-", None,
         by_setting={"toy": Rule((OnlyFirst(("postln_nowarm", "postln_nowarm_burst"), (0.0005, 0.005), SEEDS),), BURST,
                                 "after X-5b and X-5c; the runs without a burst were known")},
