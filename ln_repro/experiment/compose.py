@@ -37,10 +37,16 @@ def search_also(folder: Path | None) -> None:
 
 @cache
 def _prepare() -> None:
-    """Register the plugins that make Hydra search the user's folder first."""
-    from ln_repro.experiment.hydra_plugins import register_plugins
+    """Make Hydra search the user's folder first."""
+    from hydra.core.plugins import Plugins
+    from hydra.plugins.search_path_plugin import SearchPathPlugin
 
-    register_plugins(lambda: _own)
+    class OwnFolder(SearchPathPlugin):
+        def manipulate_search_path(self, search_path: Any) -> None:
+            if _own:
+                search_path.prepend("--config-dir", f"file://{_own}", "main")
+
+    Plugins.instance().register(OwnFolder)
     logging.raiseExceptions = False  # Hydra prints by logging, which would print a traceback for a closed pipe
 
 
@@ -83,7 +89,7 @@ def experiments() -> dict[str, str]:
 
 def _description(path: Path) -> str:
     """Return the last comment line in a file."""
-    lines = path.read_text("utf-8-sig", errors="replace").splitlines()
+    lines = path.read_text("utf-8", errors="replace").splitlines()
     comments = [line[2:] for line in lines if line.startswith("# ") and not line.startswith("# @package")]
     return comments[-1] if comments else ""
 
