@@ -26,9 +26,9 @@ from fairseq import utils  # noqa: E402
 
 from ln_repro.engine import decode as decoding  # noqa: E402
 from ln_repro.engine import loop  # noqa: E402
-from ln_repro.engine.process_group import Group  # noqa: E402
 from ln_repro.engine.inputs import read  # noqa: E402
 from ln_repro.engine.plugin import model, optimizers  # noqa: E402
+from ln_repro.engine.process_group import Group  # noqa: E402
 from ln_repro.engine.stacked import operations  # noqa: E402
 from ln_repro.engine.stacked.driver import Driver, trusted  # noqa: E402
 from ln_repro.engine.stacked.joint import Joint  # noqa: E402
