@@ -79,7 +79,7 @@ def _draw_by_layer(axis: Axes, matrix: str, series: Mapping[str, Points]) -> Non
                   markersize=4.5)  # fmt: skip
     paper = FIGURE_3[matrix]["postln"]
     paper_growth = growth({str(layer): [value] for layer, value in paper.items()})
-    name_line(axis, f"open: the paper (Post-LN ×{paper_growth:.2f})", 2, paper[2], (8, -7), color=GREY)
+    name_line(axis, f"open: the paper\n(Post-LN ×{paper_growth:.2f})", 2, paper[2], (8, -9), color=GREY)
     axis.set_xticks(range(1, len(paper) + 1))
     axis.set_xlabel("decoder layer (6+6 layers)")
 
