@@ -33,6 +33,9 @@ def test_the_ramp_that_post_ln_and_deepnorm_need_is_first_of_all_the_encoders() 
     for rate, trained in ((0.002, 5), (0.004, 5), (0.008, 4)):
         assert sum(training("deepnorm_warm_encoder", rate)) == trained
         assert training("deepnorm_warm_decoder", rate) == [False] * 5
+    for rate, trained in ((0.008, [True] * 5), (0.016, [False] * 5)):
+        assert training("preln_warm_encoder", rate) == training("preln_warm_decoder", rate) == trained
+        assert training("preln_warm", rate) == [True] * 5 and sum(training("preln_nowarm_anchored", rate)) <= 3
     explored = committed.archive().evidence["toy"]
     assert sum(map(explored.trained, explored.curve("deepnorm_warm")[0.008])) == 1
 
