@@ -1,16 +1,22 @@
-"""Runs that are trained as one, by a sweep or by a job: their records are those of separate runs."""
+"""Runs that are trained as one, by a sweep or by a job: their records and verdicts are those of separate runs."""
 
+import json
 import os
 import subprocess
 import sys
 import threading
+from itertools import product
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ln_repro.experiment.compose import named
 from ln_repro.records.archive import read_kept
 from ln_repro.records.record import Record
 from ln_repro.sweep import slurm
 from tests.e2e.conftest import Command
+from tests.examples import store
 from tests.waiting import HANGS_SECONDS, until
 
 GRID = ("grid=rates", "arms=preln_warm,preln_nowarm_anchored", "rates=1e-3,5e-3")
@@ -49,7 +55,29 @@ def assert_equal(records: dict[str, Record], separate: dict[str, Record]) -> Non
         assert scores[0] == pytest.approx(scores[1], abs=1)  # hypotheses may differ where two score the same
 
 
-def test_a_stacked_sweep_gives_the_records_of_separate_runs_though_one_is_cancelled_on_the_way(command, separate):
+ARMS = [f"postln_{ramp}{rate}" for rate in ("", "_high") for ramp in ("nowarm", "warm_short", "warm")]
+WORSE = {"postln_warm", "postln_nowarm_high", "postln_warm_short_high"}
+
+
+def verdict(run, records: dict[str, Record], folder: Path) -> dict[str, Any]:
+    """Judge claim MT-2, on the length of the ramp, as if the rows were seeds of its arms."""
+    rows = sorted(records.values(), key=lambda record: record.epochs[-1].valid_nll_loss)
+    for number, (arm, seed) in enumerate(product(ARMS, range(1, 6))):
+        row, experiment = rows[seed % 2 + 2 * (arm in WORSE)], named(f"toy_{arm}")
+        assert experiment
+        experiment = experiment.model_copy(update={"seed": seed, "precision": "fp32"})
+        changes = {"id": f"{number:010}", "exp": experiment.exp, "axes": experiment.axes,
+                   "settings": experiment.settings(),
+                   "data": {**row.data.model_dump(), "name": "toy", "published": True}}  # fmt: skip
+        store(folder, row.plain() | changes)
+    (claim,) = json.loads(run.call_here("claims", "MT-2", "--json", "--records", str(folder))[1])
+    (toy,) = (judged for judged in claim["other_corpora"] if judged["data"] == "toy")
+    return toy
+
+
+def test_a_stacked_sweep_gives_the_records_of_separate_runs_though_one_is_cancelled_on_the_way(
+    command, separate, tmp_path
+):
     stacked = command("stacked")
     words = ("sweep", *GRID, *stacked.settings)
     sweep = subprocess.Popen([sys.executable, "-m", "ln_repro.cli", *words, "stack=7"], env=stacked.environment)
@@ -60,7 +88,18 @@ def test_a_stacked_sweep_gives_the_records_of_separate_runs_though_one_is_cancel
     assert len([*stacked.runs.glob("*/record.json")]) == ROWS - 1
     assert not (stacked.runs / cancelled / "record.json").exists()
     assert stacked.call(*words, "stack=7")[0] == 0  # resumes it, alone
-    assert_equal(records_of(stacked), separate)
+    records = records_of(stacked)
+    assert_equal(records, separate)
+    ours, expected = verdict(stacked, records, tmp_path / "a"), verdict(stacked, separate, tmp_path / "b")
+    assert ours["verdict"] == expected["verdict"] == "reproduced"
+    numbers = [[judged["effect"], *judged["interval"]] for judged in (ours, expected)]
+    assert numbers[0] == pytest.approx(numbers[1], rel=1e-2)  # differences of losses that agree to 1e-3
+
+    kept, where = stacked.runs.parent / "records of stacked", [word for word in stacked.settings if "/" in word]
+    again = next(id for id in records if not cancelled.endswith(id))
+    status, out, error = stacked.call("reproduce", again, "--records", str(kept), *where)
+    assert status == 0, error
+    assert f"{again}: " in out and "different" not in out
 
 
 def test_a_job_of_a_stack_that_is_preempted_goes_on_where_its_runs_stopped(command, separate, monkeypatch):
