@@ -167,7 +167,7 @@ class Loop:
         due = self.group.any(bool(self.stop) or time.monotonic() - self.saved > 60 * train.save_minutes)
         stop = due and self.group.any(bool(self.stop))
         save = due or self.update % (train.save_every or math.inf) == 0
-        save = save or (at_end and (self.stacked == 1 or self.finished))  # a stack's process saves run by run: seconds
+        save = save or (at_end and (self.stacked == 1 or self.finished))  # a stack would wait for all runs in turn
         report = save or at_end or self.update % train.log_every == 0
         probe = self.probing.due(self.update)
 

@@ -94,14 +94,13 @@ def by_ramp(parts: Sequence[Evidence], scheme: str) -> dict[str, dict[float, lis
 
 
 def draw_burst(archive: Archive, out: Path) -> list[Path]:
-    """Draw the encoder of runs after a burst into a folder; none without such runs."""
+    """Draw runs during and after a burst, and runs without one, into a folder; none if some of them are missing."""
     part = archive.replication.get(SETTING, Evidence())
-    runs = {place: [run for run in part.curve(place[0]).get(place[1], []) if _collapse(run, True)] for place in BURSTS}
-    if not all(runs.values()):
+    runs = {(arm, rate): part.curve(arm).get(rate, []) for arm, rate in BURSTS}
+    probed = {place: [curves for run in of_place if (curves := _collapse(run, part.trained(run)))]
+              for place, of_place in runs.items()}  # fmt: skip
+    if not all(probed.values()):
         return []
-    probed = {
-        place: [probed for run in of_place if (probed := _collapse(run, True))] for place, of_place in runs.items()
-    }
     burst = next(run for (arm, _), of_place in runs.items() if arm.endswith("burst") for run in of_place)
     ids = [run.id for of_place in probed.values() for run in of_place]
     return [draw_once(out / "burst.png", ids, _draw_bursts, probed, burst.record.epochs[0].update)]

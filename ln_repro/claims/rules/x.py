@@ -120,11 +120,10 @@ class OnlyFirst(OverRates):
                                 for (arm, count), rate in zip(counts.items(), self.rates, strict=True)
                                 if count.runs < self.seeds)  # fmt: skip
             return Finding(INCONCLUSIVE, None, text, f"seeds: {lacking}", used, fewest)
-        share, *others = (count.share for count in counts.values())
-        holds = share >= SHARE and max(others) <= 1 - SHARE + 1e-9
-        first, *rest = counts.values()
-        words = f"{first} against {max(rest, key=lambda count: count.share)} train"
-        effect = Effect(100 * (share - max(others)), unit=words)
+        first, *others = counts.values()
+        next_best = max(others, key=lambda count: count.share)
+        holds = first.share >= SHARE and next_best.share <= 1 - SHARE + 1e-9
+        effect = Effect(100 * (first.share - next_best.share), unit=f"{first} against {next_best} train")
         return Finding(REPRODUCED if holds else CONTRADICTED, effect, text, runs=used, seeds=fewest)
 
 
