@@ -53,18 +53,16 @@ def main() -> int:
     update = work.update()
     launches = {"name": f"launches/{experiment.precision}", "value": update["operations"], "exp": experiment.exp}
     print(f"an update: {update['operations']} operations, {update['bytes'] / 1e9:.2f} GB ({experiment.precision})")
-    stacks = work.stacks() if not options.rows else []
-    for stack in stacks:
-        size = f"{stack['bytes'] / 1e9:.2f} GB, {stack['milliseconds']:.1f} ms of CPU"
-        print(f"in a stack of {stack['stack']}, for each run: {stack['operations']:.0f} operations, {size}")
-    profile = work.profile() if not options.rows else None
-    if profile:
-        print(f"three updates: {profile['seconds']:.2f} s, {profile['busy']:.0%} of it in operations")
     patterns = options.rows or default_rows(bool(work.gpu))
     names = [name for pattern in patterns for name in known if fnmatch(name, pattern)]
     places = ("data.source=", "paths.")  # where files lie on this machine, which does not change what is measured
     overrides = [one for one in options.overrides if not one.startswith(places)]
     command = {"rows": names, "rounds": options.rounds, "updates": options.updates, "overrides": overrides}
+    stacks = work.stacks if any(name.startswith("stack/") for name in names) or not options.rows else []
+    for stack in stacks:
+        size = f"{stack['bytes'] / 1e9:.2f} GB, {stack['milliseconds']:.1f} ms of CPU"
+        size += f", {stack['tokens_per_s']:.0f} tokens/s together"
+        print(f"in a stack of {stack['stack']}, for each run: {stack['operations']:.0f} operations, {size}", flush=True)
     rows = unfinished(options.json, command, machine) if options.json else []
     measured, failed = {row["name"] for row in rows}, False
     for name in (name for name in names if name not in measured):
@@ -87,7 +85,7 @@ def main() -> int:
                 "command": command,
                 "update": update,
                 "stacks": stacks,
-                "profile": profile,
+                "speeds": [{"way": way, "round": n, "tokens_per_s": value} for (way, n), value in work.speeds.items()],
                 "rows": [launches, *rows],
             }
             write_atomically(options.json, json.dumps(kept, indent=1) + "\n")

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
@@ -9,7 +10,6 @@ import torch
 from fairseq import options, utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from torch.autograd.graph import saved_tensors_hooks
-from torch.profiler import ProfilerActivity
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -18,10 +18,13 @@ from ln_repro.engine.loop import Loop
 from ln_repro.engine.process_group import Group
 from ln_repro.engine.stacked.joint import Joint
 from ln_repro.engine.stop import StopRequest
+from ln_repro.engine.trainer import StrictTrainer
 from ln_repro.system.distributed import Rank
 
 STACKS = (1, 4, 8, 16)
 """Numbers of runs that are trained as one."""
+WARM_UP = 10
+"""Number of updates on a GPU that are not timed."""
 
 
 def stock(arguments: list[str]) -> None:
@@ -89,58 +92,66 @@ def count(inputs: Inputs) -> None:
     print(json.dumps({"operations": counted.number, "bytes": counted.bytes, "saved": size}), flush=True)
 
 
-def count_stacked(inputs: Inputs) -> None:
-    """Print, for stacks of `STACKS` runs, the operations and bytes of an update and its milliseconds of CPU, per run.
+def stacks(inputs: Inputs) -> None:
+    """Print what an update costs in stacks of `STACKS` runs, one JSON object for each.
 
-    On a GPU, the last are the time in which the operations are launched, on a CPU that in which they are computed.
+    `operations`, `bytes` of their tensors and `milliseconds` of CPU are those of an update and run; on a GPU, the last
+    are the time in which the operations are launched, on a CPU that in which they are computed. `tokens_per_s` are
+    those of all runs together: after a warm-up on a GPU, in a single update on a CPU. On a GPU, there are also
+    `peak_memory_mb` and, for three updates, `busy`, the part of their time in which the GPU computes, and `longest`,
+    the ten operations that take most of that, with their number and their share of it.
     """
     for rows in STACKS:
-        trainers = [Loop(inputs, StopRequest(), Group(Rank())).trainer for _ in range(rows)]
-        joint = Joint(trainers)
-
-        def update(samples: list[Any], joint: Joint = joint) -> None:
-            for trainer, gradients in zip(joint.trainers, joint.add_up_gradients(samples), strict=True):
-                trainer.update(samples, gradients)
-
-        batches = trainers[0].get_train_iterator(1).next_epoch_itr(shuffle=True)
-        first, second, third = ([sample] for sample in islice(batches, 3))
-        update(first)
+        cuda = torch.cuda.is_available() and not inputs.on_cpu
+        if cuda:
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats()
+        train = training(inputs, rows)
+        train(WARM_UP if cuda else 1)
         with Operations() as counted:
-            update(second)
-        began = time.process_time()
-        update(third)
-        milliseconds = 1e3 * (time.process_time() - began)
+            train(1)
+        cpu, clock = time.process_time(), time.monotonic()
+        tokens = train(timed := (inputs.experiment.train.max_update or 1) if cuda else 1)
+        seconds, milliseconds = time.monotonic() - clock, 1e3 * (time.process_time() - cpu) / timed
         totals = {"operations": counted.number, "bytes": counted.bytes, "milliseconds": milliseconds}
-        print(json.dumps({"stack": rows, **{name: total / rows for name, total in totals.items()}}), flush=True)
+        memory = {"peak_memory_mb": torch.cuda.max_memory_allocated() // 2**20} if cuda else {}
+        print(json.dumps({
+            "stack": rows, **{name: total / rows for name, total in totals.items()}, "tokens_per_s": tokens / seconds,
+            **memory, **(profile(train) if cuda else {}),
+        }), flush=True)  # fmt: skip
 
 
-def profile(inputs: Inputs) -> None:
-    """Print what the third to fifth updates spend their time on.
+def training(inputs: Inputs, rows: int) -> Callable[[int], int]:
+    """Return a function that trains a stack of ``rows`` for some updates, and returns the number of target tokens."""
+    trainers = [Loop(inputs, StopRequest(), Group(Rank())).trainer for _ in range(rows)]
+    joint, cuda = Joint(trainers) if rows > 1 else None, trainers[0].cuda
+    batches = trainers[0].get_train_iterator(1).next_epoch_itr(fix_batches_to_gpus=False, shuffle=True)
 
-    `seconds` is the time of the three, and `busy` the part of it in which operations are computed, by the GPU if there
-    is one; `operations` has the ten that take most of `busy`, with their number in the three updates and their share.
-    """
-    loop = Loop(inputs, StopRequest(), Group(Rank()))
-    batches = [*islice(loop._epoch(), 5)]
-    for batch in batches[:2]:
-        loop.trainer.update(batch)
-    cuda = loop.trainer.cuda
-    kind = ProfilerActivity.CUDA if cuda else ProfilerActivity.CPU
-    if cuda:
-        torch.cuda.synchronize()
-    began = time.monotonic()
-    with torch.profiler.profile(activities=[kind]) as profiled:
-        for batch in batches[2:]:
-            loop.trainer.update(batch)
+    def train(updates: int) -> int:
+        tokens = 0
+        for sample in islice(batches, updates):
+            computed = joint.add_up_gradients([sample]) if joint else [None]
+            for trainer, gradients in zip(trainers, computed, strict=True):
+                trainer.update([sample], gradients)
+            tokens += sample["ntokens"] * rows
         if cuda:
             torch.cuda.synchronize()
+        return tokens
+
+    return train
+
+
+def profile(train: Callable[[int], int]) -> dict[str, Any]:
+    """Return `busy` and `longest` of three updates on a GPU (see `stacks`)."""
+    began = time.monotonic()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiled:
+        train(3)
         seconds = time.monotonic() - began
-    times = [(event.self_device_time_total if cuda else event.self_cpu_time_total, event.key, event.count)
-             for event in profiled.key_averages()]  # fmt: skip
+    times = [(event.self_device_time_total, event.key, event.count) for event in profiled.key_averages()]
     busy = sum(microseconds for microseconds, _, _ in times)
     longest = [{"name": name, "number": number, "share": round(microseconds / busy, 4)}
                for microseconds, name, number in sorted(times, reverse=True)[:10]]  # fmt: skip
-    print(json.dumps({"seconds": seconds, "busy": busy / 1e6 / seconds, "operations": longest}), flush=True)
+    return {"busy": round(busy / 1e6 / seconds, 4), "longest": longest}
 
 
 class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]

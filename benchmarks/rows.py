@@ -7,6 +7,7 @@ import shutil
 import statistics
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 
 from benchmarks.trainings import MPS, WARM_UP, Window, Workload
 from ln_repro.experiment.compose import CONF
@@ -62,23 +63,23 @@ def sweep(work: Workload) -> float:
 
 def each(ratio: Callable[[Workload], float]) -> Rounds:
     """Return a row that measures ``ratio`` once per round."""
-    return lambda work, rounds: [ratio(work) for _ in range(rounds)]
+    return lambda work, rounds: [ratio(replace(work, round=number)) for number in range(rounds)]
 
 
 ROWS: dict[str, Rounds] = {
     "stock/run": each(lambda work: work.ours() / work.stock()),
     "stock/sweep": each(lambda work: sweep(work) / work.stock(threads=2)),
-    "stack/8": each(lambda work: work.stacked(8) / work.ours()),
-    "packed/4": each(lambda work: work.ours(4) / work.ours()),
+    "stack/8": each(lambda work: work.stacked(8) / work.stacked(1)),
+    "stack/4": each(lambda work: work.stacked(4) / work.stacked(1)),
+    "stack/16": each(lambda work: work.stacked(16) / work.stacked(1)),
+    "packed/8": each(lambda work: work.ours(8) / work.ours()),
     "mps/8": each(lambda work: work.under_mps(8) / work.ours()),
+    "packed/4": each(lambda work: work.ours(4) / work.ours()),
+    "mps/4": each(lambda work: work.under_mps(4) / work.ours()),
+    "packed/2": each(lambda work: work.ours(2) / work.ours()),
+    "mps/2": each(lambda work: work.under_mps(2) / work.ours()),
     "probes/run": probes_run,
     "bare/run": each(lambda work: work.ours() / work.bare()),
-    "packed/2": each(lambda work: work.ours(2) / work.ours()),
-    "packed/8": each(lambda work: work.ours(8) / work.ours()),
-    "stack/4": each(lambda work: work.stacked(4) / work.ours()),
-    "stack/16": each(lambda work: work.stacked(16) / work.ours()),
-    "mps/2": each(lambda work: work.under_mps(2) / work.ours()),
-    "mps/4": each(lambda work: work.under_mps(4) / work.ours()),
 }
 """The rows, the most important ones first, because time may be limited. ``packed/N`` compares the total throughput of N
 simultaneous runs with that of one, ``mps/N`` the same under NVIDIA's Multi-Process Service, ``stack/N`` that of N runs

@@ -2,12 +2,11 @@
 
 import json
 import os
-import socket
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +43,9 @@ class Workload:
 
     experiment: Experiment
     corpus: Path
+    round: int = 0
+    speeds: dict[tuple[str, int], float] = field(default_factory=dict)
+    """On a GPU, target tokens per second by way of training and round; several rows compare the same ways."""
 
     @property
     def gpu(self) -> str | None:
@@ -51,34 +53,45 @@ class Workload:
         return gpu.default().name if self.experiment.train.device != "cpu" else None
 
     def with_norm(self, norm: str) -> "Workload":
-        return replace(self, experiment=self.experiment.model_copy(update={"norm": norm}))
+        return replace(self, experiment=self.experiment.model_copy(update={"norm": norm}), speeds={})
 
     def ours(self, runs: int = 1) -> float:
         """Return our target tokens per second, summed over ``runs`` simultaneous runs."""
-        return sum(map(speed, self.our_windows(runs)))
+        return self._once(f"packed/{runs}", lambda: sum(map(speed, self.our_windows(runs))))
+
+    def _once(self, way: str, measure: Callable[[], float]) -> float:
+        """Return a speed; nothing else slows a GPU down, so that one measurement a round is enough."""
+        if self.gpu is None:
+            return measure()
+        if (way, self.round) not in self.speeds:
+            self.speeds[way, self.round] = measure()
+        return self.speeds[way, self.round]
 
     def under_mps(self, runs: int) -> float:
         """Return the same for runs whose kernels NVIDIA's Multi-Process Service lets overlap on the GPU."""
+        return self._once(f"mps/{runs}", lambda: self._under_mps(runs))
+
+    def _under_mps(self, runs: int) -> float:
         with tempfile.TemporaryDirectory() as folder:
             places = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
             os.environ.update(places)  # for the service and for the runs
             try:
                 subprocess.run([MPS, "-d"], check=True)
-                return self.ours(runs)
+                return sum(map(speed, self.our_windows(runs)))
             finally:
                 subprocess.run([MPS], input="quit\n", text=True, check=False)
                 for name in places:
                     del os.environ[name]
 
     def stacked(self, runs: int) -> float:
-        """Return our target tokens per second, summed over ``runs`` runs that are trained as one."""
-        return sum(map(speed, self.our_windows(runs, as_one=True)))
+        """Return our target tokens per second, summed over ``runs`` runs that are trained as one (1: alone)."""
+        return float(next(stack["tokens_per_s"] for stack in self.stacks if stack["stack"] == runs))
 
-    def our_windows(self, runs: int = 1, as_one: bool = False) -> list[list[Window]]:
+    def our_windows(self, runs: int = 1) -> list[list[Window]]:
         """Train ``runs`` times simultaneously; return the windows of each run, from its events."""
         with tempfile.TemporaryDirectory() as name:
             folders = [Path(name) / str(number) for number in range(runs)]
-            (self.train_as_one if as_one else self.train)(*folders)
+            _finish([self._start(Worker, "train", folder) for folder in folders])
             return [
                 [
                     Window(event["update"], event["tokens"], event["seconds"] - event["saving"])
@@ -88,25 +101,11 @@ class Workload:
                 for folder in folders
             ]
 
-    def train(self, *folders: Path) -> None:
-        """Train simultaneously, once in each folder."""
-        _finish([self._start(Worker, "train", folder) for folder in folders])
-
-    def train_as_one(self, *folders: Path) -> None:
-        """Train once in each folder, as a stack."""
-        with ExitStack() as opened:
-            ends = [[opened.enter_context(end).fileno() for end in socket.socketpair()] for _ in folders]
-            lock = opened.enter_context(folders[0].parent.joinpath("lock").open("w")).fileno()
-            trainers, theirs = zip(*ends, strict=True)
-            log, on_cpu = folders[0].parent / "stack.log", self.experiment.train.device == "cpu"
-            workers = [Worker("stack", [*map(str, trainers)], log, inherit=trainers, on_cpu=on_cpu)]
-            for folder, end in zip(folders, theirs, strict=True):
-                arguments = [str(end), str(lock), *self._inputs(folder).arguments]
-                workers.append(Worker("train-in-stack", arguments, folder / "train.log", inherit=(end, lock)))
-        _finish([*workers[1:], workers[0]])
-
     def stock(self, threads: int = 1) -> float:
-        """Return stock fairseq's target tokens per second."""
+        """Return stock fairseq's target tokens per second; on a GPU, a process has one thread."""
+        return self._once("stock", lambda: self._stock(1 if self.gpu else threads))
+
+    def _stock(self, threads: int) -> float:
         with tempfile.TemporaryDirectory() as name:
             arguments, log = stock_arguments(self.experiment, self.corpus, Path(name)), Path(name) / "log"
             on_cpu = self.experiment.train.device == "cpu"
@@ -121,19 +120,17 @@ class Workload:
 
     def bare(self) -> float:
         """Return the target tokens per second of a plain loop around the model."""
-        return speed(Window(**_json(line)) for line in self.printed_by("bare").splitlines() if line.startswith("{"))
+        lines = self.printed_by("bare").splitlines()
+        return speed(Window(**_json(line)) for line in lines if line.startswith("{"))
 
     def update(self) -> Mapping[str, Any]:
         """Return the operations of one of our updates, the bytes that they read and write, and the bytes saved."""
         return _json(self.printed_by("count").splitlines()[-1])
 
+    @cached_property
     def stacks(self) -> list[Mapping[str, Any]]:
-        """Return the operations, bytes and milliseconds of CPU of an update of stacked runs, per run."""
-        return [_json(line) for line in self.printed_by("count_stacked").splitlines() if line.startswith("{")]
-
-    def profile(self) -> Mapping[str, Any]:
-        """Return what updates spend their time on (see `benchmarks.baselines.profile`)."""
-        return _json(self.printed_by("profile").splitlines()[-1])
+        """What an update costs in stacks of several sizes (see `benchmarks.baselines.stacks`)."""
+        return [_json(line) for line in self.printed_by("stacks").splitlines() if line.startswith("{")]
 
     def printed_by(self, job: str) -> str:
         """Return what a baseline prints, for the same training."""

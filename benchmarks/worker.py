@@ -1,6 +1,6 @@
 """A process of the benchmark: `python -m benchmarks.worker JOB ...`.
 
-JOB is ``stock`` with fairseq's arguments, or ``bare``, ``count``, ``count_stacked`` or ``profile`` with those of
+JOB is ``stock`` with fairseq's arguments, or ``bare``, ``count`` or ``stacks`` with those of
 `ln_repro.engine.inputs`.
 """
 

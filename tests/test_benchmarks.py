@@ -68,7 +68,7 @@ def test_operations_of_an_update_depend_on_the_layers_and_bytes_on_the_width(wor
 
 @pytest.mark.slow
 def test_runs_in_larger_stacks_have_fewer_operations_each(work: Workload) -> None:
-    alone, _, eight, sixteen = (stack["operations"] for stack in work.stacks())
+    alone, _, eight, sixteen = (stack["operations"] for stack in work.stacks)
     assert sixteen < eight < alone / 2
 
 

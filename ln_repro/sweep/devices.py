@@ -40,8 +40,9 @@ def cpu_device(threads: int, jobs: int | None, stack: int = 1) -> Device:
 def gpu_devices(uuids: Sequence[str], jobs_per_gpu: int, need: float, stack: int | None = 1) -> list[Device]:
     """Return the GPUs that torch finds, given by their ``uuids``.
 
-    Each takes up to ``jobs_per_gpu`` trainings at a time, of up to ``stack`` runs each (None: `STACK`, if the GPU's
-    memory is known), as far as main memory and GPU memory are free now; a run needs ``need`` bytes of the latter.
+    Each takes up to ``jobs_per_gpu`` trainings at a time, as far as main memory and GPU memory are free now; a run needs
+    ``need`` bytes of the latter. Each is of up to ``stack`` runs or, if that is None and the GPU's memory is known, of up
+    to `STACK` runs, as far as memory is free: the estimate is that of separate runs, and a stack needs less.
     """
     listed, devices = nvidia_smi(), []
     in_main_memory = int(host_free() / RUN_BYTES / max(1, len(uuids)))
@@ -49,8 +50,8 @@ def gpu_devices(uuids: Sequence[str], jobs_per_gpu: int, need: float, stack: int
     def device(name: str, free: float | None, environment: Mapping[str, str]) -> Device:
         runs = in_main_memory if free is None else min(in_main_memory, int(free / (MARGIN * need)))
         slots = max(1, min(jobs_per_gpu, runs))
-        most = stack or (1 if free is None else STACK)
-        return Device(name, slots, environment, max(1, min(most, runs // slots)))
+        most = 1 if free is None else STACK
+        return Device(name, slots, environment, stack or max(1, min(most, runs // slots)))
 
     for uuid in uuids:
         if f"GPU-{uuid}" not in listed:
