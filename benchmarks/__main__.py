@@ -8,6 +8,7 @@ import json
 import platform
 import statistics
 import sys
+from collections.abc import Mapping
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,12 @@ def main() -> int:
     places = ("data.source=", "paths.")  # where files lie on this machine, which does not change what is measured
     overrides = [one for one in options.overrides if not one.startswith(places)]
     command = {"rows": names, "rounds": options.rounds, "updates": options.updates, "overrides": overrides}
-    stacks = work.stacks if any(name.startswith("stack/") for name in names) or not options.rows else []
+    stacks: list[Mapping[str, Any]] = []
+    if not options.rows or any(name.startswith("stack/") for name in names):
+        try:
+            stacks = work.stacks
+        except LnReproError as error:
+            print(f"stacks failed: {error}", flush=True)
     for stack in stacks:
         size = f"{stack['bytes'] / 1e9:.2f} GB, {stack['milliseconds']:.1f} ms of CPU"
         size += f", {stack['tokens_per_s']:.0f} tokens/s together"

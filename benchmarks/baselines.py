@@ -18,7 +18,6 @@ from ln_repro.engine.loop import Loop
 from ln_repro.engine.process_group import Group
 from ln_repro.engine.stacked.joint import Joint
 from ln_repro.engine.stop import StopRequest
-from ln_repro.engine.trainer import StrictTrainer
 from ln_repro.system.distributed import Rank
 
 STACKS = (1, 4, 8, 16)
