@@ -85,5 +85,5 @@ def test_the_rate_alone_separates_the_probed_runs_almost_as_well_as_the_gradient
     at_one_rate = [run for run in probed if run.record.axes.lr == 0.002]
     fails, trains = ([(run.seed, VANISHING.of(run)) for run in at_one_rate if outcome(run)]
                      for outcome in (evidence.failed, evidence.trained))  # fmt: skip
-    assert min(len(fails), len(trains)) >= 9 and f"{area_under_curve(fails, trains).value:.2f}" == "0.98"
-    assert {len({run.seed for run in evidence.of_arms([arm])}) for arm in ARMS[3:]} == {2, 3}, "the third seed goes on"
+    assert min(len(fails), len(trains)) >= 9 and f"{area_under_curve(fails, trains).value:.2f}" == "0.96"
+    assert {len({run.seed for run in evidence.of_arms([arm])}) for arm in ARMS[3:]} == {3}
