@@ -6,7 +6,6 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +45,7 @@ class Workload:
     round: int = 0
     speeds: dict[tuple[str, int], float] = field(default_factory=dict)
     """On a GPU, target tokens per second by way of training and round; several rows compare the same ways."""
+    measured_stacks: list[Mapping[str, Any]] = field(default_factory=list)
 
     @property
     def gpu(self) -> str | None:
@@ -53,7 +53,9 @@ class Workload:
         return gpu.default().name if self.experiment.train.device != "cpu" else None
 
     def with_norm(self, norm: str) -> "Workload":
-        return replace(self, experiment=self.experiment.model_copy(update={"norm": norm}), speeds={})
+        return replace(
+            self, experiment=self.experiment.model_copy(update={"norm": norm}), speeds={}, measured_stacks=[]
+        )
 
     def ours(self, runs: int = 1) -> float:
         """Return our target tokens per second, summed over ``runs`` simultaneous runs."""
@@ -127,10 +129,13 @@ class Workload:
         """Return the operations of one of our updates, the bytes that they read and write, and the bytes saved."""
         return _json(self.printed_by("count").splitlines()[-1])
 
-    @cached_property
+    @property
     def stacks(self) -> list[Mapping[str, Any]]:
-        """What an update costs in stacks of several sizes (see `benchmarks.baselines.stacks`)."""
-        return [_json(line) for line in self.printed_by("stacks").splitlines() if line.startswith("{")]
+        """What an update costs in stacks of several sizes (see `benchmarks.baselines.stacks`), measured once."""
+        if not self.measured_stacks:
+            lines = self.printed_by("stacks").splitlines()
+            self.measured_stacks.extend(_json(line) for line in lines if line.startswith("{"))
+        return self.measured_stacks
 
     def printed_by(self, job: str) -> str:
         """Return what a baseline prints, for the same training."""

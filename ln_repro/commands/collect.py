@@ -4,12 +4,16 @@ import argparse
 from collections.abc import Mapping
 
 from ln_repro.claims.arms import Arms, deviates
+from ln_repro.commands.messages import say
 from ln_repro.corpus.locate import locked
+from ln_repro.corpus.prepare import prepare
 from ln_repro.errors import LnReproError, UserError
 from ln_repro.experiment.name import Name
+from ln_repro.experiment.settings import build
 from ln_repro.records.archive import Run, add, files_of, read_kept, records_folder
-from ln_repro.records.record import Record
-from ln_repro.records.run_dir import find_run, runs_under
+from ln_repro.records.record import Record, record_of
+from ln_repro.records.run_dir import RunFolder, find_run, runs_under
+from ln_repro.runner.run import facts
 from ln_repro.system.files import explained
 from ln_repro.system.paths import CHECKOUT, runs_folder
 from ln_repro.system.progress import plural
@@ -18,16 +22,19 @@ from ln_repro.system.progress import plural
 def collect_command(options: argparse.Namespace) -> int:
     """Run `collect`: archive record, events and scored hypotheses of finished runs.
 
-    Unfinished runs are skipped unless they are named on the command line. By default, only runs of
-    registered experiments, at any rate or initialisation, are added to the committed records.
+    By default, only runs of registered experiments, at any rate or initialisation, are added to the committed records.
+    With ``--stopped``, runs that are named and will not go on are archived as well.
     """
     archive = options.records or records_folder()
     if not options.records and not (CHECKOUT / "pyproject.toml").is_file():
         raise UserError("collect: give --records DIR, the folder to copy the records to (this is not a checkout)")
     folders = [find_run(word, runs_folder()) for word in options.runs] or runs_under(runs_folder())
-    if unfinished := [str(folder.path) for folder in folders if options.runs and folder.record is None]:
+    if options.stopped and not options.runs:
+        raise UserError("collect: --stopped needs the runs, because others may go on")
+    records = {folder: folder.record or (stopped(folder) if options.stopped else None) for folder in folders}
+    if unfinished := [str(folder.path) for folder, record in records.items() if options.runs and record is None]:
         raise UserError(f"collect: {', '.join(unfinished)}: not a finished run (it has no record.json)")
-    finished = [(folder, record) for folder in folders if (record := folder.record) is not None]
+    finished = [(folder, record) for folder, record in records.items() if record is not None]
     chosen, refused = finished, 0
     if not (options.runs or options.records or options.all):
         arms = Arms(archive)
@@ -60,3 +67,13 @@ def collect_command(options: argparse.Namespace) -> int:
     if refused < len(chosen):
         print(f"the records are in {archive}")
     return 1 if refused else 0
+
+
+def stopped(folder: RunFolder) -> Record:
+    """Return the record of a run that did not end, from what it has."""
+    with folder.lock():  # nothing else runs it
+        settings = dict(folder.experiment or {})
+        run_id = settings.pop("id")
+        experiment = build(settings)
+        corpus = prepare(experiment.data, experiment.paths.data, say)
+        return record_of(experiment, run_id, facts(experiment, corpus), folder.events.read(), stopped=True)

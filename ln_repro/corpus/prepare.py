@@ -205,7 +205,8 @@ def opened(folder: Path, fingerprint: str, check: bool = False) -> Prepared | No
     With ``check``, the content of the files that a run reads, all except the text of the training set, is checked, too.
     """
     manifest = read_json(folder / MANIFEST, dict)
-    if manifest is None or manifest.get("fingerprint") != fingerprint:
+    stored = {field.name for field in fields(Prepared)} - {"folder", "content"}
+    if manifest is None or manifest.get("fingerprint") != fingerprint or not stored <= manifest.keys():
         return None
     for name, entry in manifest["files"].items():
         path = folder / name
@@ -215,8 +216,7 @@ def opened(folder: Path, fingerprint: str, check: bool = False) -> Prepared | No
             return None
     text = {name: entry["sha256"] for name, entry in manifest["files"].items() if not name.startswith("bin/")}
     content = hashlib.sha256(json.dumps(text, sort_keys=True).encode()).hexdigest()
-    stored = {field.name: manifest[field.name] for field in fields(Prepared) if field.name in manifest}
-    return Prepared(folder=folder, content=f"sha256:{content}", **stored)
+    return Prepared(folder=folder, content=f"sha256:{content}", **{name: manifest[name] for name in stored})
 
 
 def describe(folder: Path) -> dict[str, Json]:

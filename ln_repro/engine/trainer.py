@@ -158,6 +158,12 @@ class StrictTrainer(Trainer):
         log = sums_over_processes(logs, self.device)
         return [log], (1 / log["sample_size"].clamp(min=1)).float()
 
+    def gradients(self, samples: list[Batch]) -> torch.Tensor:
+        """Return the gradients of all parameters for mini-batches, flat and summed over tokens, without an update."""
+        self.zero_grad()
+        self._add_up_gradients(self.seeded(samples))
+        return torch.cat([parameter.grad.flatten() for parameter in self.get_model().parameters()])
+
     def valid_step(self, sample: Batch) -> Log:
         """Return the log of a validation mini-batch of this process without reading it from the device."""
         sample, ignored = self._prepare_sample(sample)

@@ -168,8 +168,12 @@ def read_kept(folder: Path) -> Kept:
 
 
 def ids(folder: Path) -> frozenset[str]:
-    """Return the ids of the records in ``folder``, or raise `UserError` if it does not exist."""
-    return frozenset(record.id for record in read_kept(folder).records)
+    """Return the ids of the runs that have ended, by their records in ``folder``.
+
+    Raises:
+        UserError: the folder does not exist.
+    """
+    return frozenset(record.id for record in read_kept(folder).records if record.status != "stopped")
 
 
 def line_of(record: Mapping[str, object]) -> str:

@@ -128,7 +128,7 @@ class Record(BaseModel):
     exp: FileName
     divergence: Divergence | None
     axes: Axes
-    status: Literal["finished", "diverged"]
+    status: Literal["finished", "diverged", "stopped"]  # the last before its end: no claim is judged from it
     updates: int
     target_tokens: int
     epochs: list[Epoch]
@@ -201,14 +201,19 @@ class Record(BaseModel):
         return self.model_copy(update=kept)
 
 
-def record_of(experiment: Experiment, run_id: str, data: Mapping[str, object], events: Sequence[Event]) -> Record:
-    """Return the record of a finished run; ``data`` describes its corpus."""
+def record_of(
+    experiment: Experiment, run_id: str, data: Mapping[str, object], events: Sequence[Event], stopped: bool = False
+) -> Record:
+    """Return the record of a run that has ended or, if ``stopped``, of one that will not go on.
+
+    ``data`` describes its corpus.
+    """
     statuses = {event["state"]: event for event in events if event["kind"] == "status"}
     seconds = sum(event["seconds"] for event in events if event["kind"] == "train")
     sessions = [event for event in events if event.get("state") in ("started", "resumed")]
     diverged = statuses.get("diverged")
     ended = statuses.get("trained") or diverged
-    if not sessions or ended is None:
+    if not sessions or not (ended or stopped):
         raise LnReproError("the events lack the start or the end of training; give the same command again")
     results = results_of(events, bool(experiment.eval.average))
     return validate(Record, {
@@ -222,7 +227,7 @@ def record_of(experiment: Experiment, run_id: str, data: Mapping[str, object], e
         "parameters": sessions[0]["parameters"],
         "train_seconds": round(seconds, 3),
         "tokens_per_s": round(results["target_tokens"] / seconds, 1) if seconds else None,
-        "peak_memory_mb": ended["peak_memory_mb"],
+        "peak_memory_mb": ended["peak_memory_mb"] if ended else None,
         "environment": provenance.environment(*sessions),
         "code": provenance.code_of([event.get("code", provenance.UNKNOWN) for event in sessions]),
         "settings": experiment.settings(),
@@ -232,10 +237,10 @@ def record_of(experiment: Experiment, run_id: str, data: Mapping[str, object], e
 def results_of(events: Sequence[Event], average: bool) -> Json:
     """Return the fields of a record that depend only on the events."""
     ends = {event["state"]: event["update"] for event in events if event["kind"] == "status"}
-    trained, epochs = "trained" in ends, _epochs(events)
+    end, epochs = next((end for end in ("trained", "diverged") if end in ends), None), _epochs(events)
     return {
-        "status": "finished" if trained else "diverged",
-        "updates": ends.get("trained" if trained else "diverged"),
+        "status": {"trained": "finished", "diverged": "diverged", None: "stopped"}[end],
+        "updates": ends[end] if end else max(event["update"] for event in events),
         "target_tokens": sum(event["tokens"] for event in events if event["kind"] == "train"),
         "epochs": epochs,
         "bleu": _scores(events, epochs, average),

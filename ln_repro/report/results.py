@@ -3,17 +3,19 @@
 import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean
+from typing import Any
 
 from ln_repro.claims.arena import LEAST_SCHEMES, arena, arm_sensitivity
 from ln_repro.claims.arms import own_settings
-from ln_repro.claims.causes import separations
+from ln_repro.claims.causes import LATEST, probes, separations
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, REPRODUCED, mean_interval
 from ln_repro.claims.judge import Archive, Row
 from ln_repro.claims.lr50 import lr50
 from ln_repro.claims.metrics import Count
 from ln_repro.claims.rates import LIMITS, METRICS, SHARES, multiverse
-from ln_repro.claims.words import ends_words
+from ln_repro.claims.words import arm_words, ends_words
+from ln_repro.experiment.name import Name
 from ln_repro.records.archive import Run
 from ln_repro.records.record import AVERAGE, Record, Score
 from ln_repro.report.arena import arena_table, by_rate, limit_words, lr50_table
@@ -33,6 +35,8 @@ LEGEND = (
     "the interval would exceed the possible values (100 BLEU)."
 )
 """Explains the cells of arms and rates."""
+LATE = 2048
+"""The second update at which collapse is shown."""
 VERDICTS = (REPRODUCED, INCONCLUSIVE, CONTRADICTED)
 MULTIVERSE = (
     f"MT-1 for every combination of limit ({', '.join(map(str, LIMITS))} of the best arm), share of the seeds "
@@ -68,6 +72,9 @@ def all_tables(archive: Archive, rows: Sequence[Row], findings: Sequence[Json]) 
         "arms": {f"arms-{name}": arms_table(evidence) for name, evidence in settings.items()},
         "rates": {f"rates-{name}": rates_table(part) for name, part in {**varied, **replication}.items()},
         "causes": {f"causes-{name}": causes_table(part) for name, part in {**settings, **replication}.items()},
+        "collapse": {
+            "collapse-iwslt": collapse_table([run for run in archive.kept.runs if run.record.data.name == "iwslt14"])
+        },
         "depth": {f"depth-{name}": depth_table(evidence) for name, evidence in settings.items()},
         "arena": arenas,
         "runs": run_tables(archive.kept.records, own),
@@ -189,6 +196,23 @@ def causes_table(evidence: Evidence) -> Table:
          part.cause.option or None, str(part.rescued) if part.rescued.runs else None]
         for part in separations(evidence)
     ]  # fmt: skip
+    return {"columns": columns, "rows": rows}
+
+
+def collapse_table(runs: Sequence[Run]) -> Table:
+    """Return rows for runs with probes of collapse: two stacks' cosines and relative gradients early and late."""
+    columns = ["arm", "precision", "update", *(f"{stack}: {what}" for stack in ("encoder", "decoder")
+               for what in ("cosine", "gradient")), "NLL", "with dropout", "id"]  # fmt: skip
+    rows: list[list[Any]] = []
+    for run in runs:
+        probed = probes(run, "collapse")
+        for update in (update for update in (LATEST, LATE) if update in probed):
+            now, start = probed[update], probed[0]["gradient"]
+            stacks = [f"{value:.3g}" for stack in ("encoder", "decoder") for value in (
+                now["cosine"][stack][-1], now["gradient"][f"{stack}.w2"][0] / start[f"{stack}.w2"][0])]  # fmt: skip
+            nll = [f"{now['nll'][mode]:.2f}" for mode in ("eval", "dropout")]
+            rows.append([arm_words(Name.of(run.record.exp).arm), run.record.axes.precision, update, *stacks, *nll,
+                         run.record.id])  # fmt: skip
     return {"columns": columns, "rows": rows}
 
 

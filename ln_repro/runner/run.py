@@ -119,7 +119,7 @@ class Session:
                 self.say = display.say
                 self._train_and_decode(display, mirror, stop)
             self.lock.check()
-            record = record_of(self.experiment, self.id, self._facts(), self.events.read())
+            record = record_of(self.experiment, self.id, facts(self.experiment, self.corpus), self.events.read())
             self.folder.finish(record, self._samples(record))
 
     def _not_mirrored(self, reason: str) -> None:
@@ -251,19 +251,6 @@ class Session:
                 self.events.write("bleu", weights[-1].update, epoch, split=split, **values)
             self.scored.add((split, epoch))
 
-    def _facts(self) -> Json:
-        """Return the properties of the corpus for the record."""
-        corpus, entropy = self.corpus, self.corpus.entropy
-        bits = {
-            "unigram_bits": entropy.get("unigram_bits"),
-            "source_blind_bits": entropy.get("source_blind_bits") if self.splits else None,
-        }
-        pairs = {f"{split}_pairs": number for split, number in corpus.pairs.items()}
-        genuine = published(self.experiment.data, self.experiment.paths.data, corpus)
-        part = {"train_percent": corpus.train_percent} if genuine and corpus.train_percent != 100 else {}
-        return {"name": corpus.name, "published": genuine, **part, "fingerprint": corpus.fingerprint,
-                "content": corpus.content, **bits, **pairs}  # fmt: skip
-
     def _samples(self, record: Record) -> list[tuple[str, str, str]]:
         """Return a few test sentences: source, reference, and the hypothesis of the scored epoch."""
         best = record.bleu.test
@@ -272,6 +259,20 @@ class Session:
         hypotheses = stored_lines(self.folder.hypotheses("test", best.epoch))
         rows = zip(self.corpus.sources("test"), self.corpus.references("test"), hypotheses, strict=True)
         return list(rows)[:SAMPLED]
+
+
+def facts(experiment: Experiment, corpus: Prepared) -> Json:
+    """Return the properties of a run's corpus for its record."""
+    entropy = corpus.entropy
+    bits = {
+        "unigram_bits": entropy.get("unigram_bits"),
+        "source_blind_bits": entropy.get("source_blind_bits") if experiment.decoded_splits else None,
+    }
+    pairs = {f"{split}_pairs": number for split, number in corpus.pairs.items()}
+    genuine = published(experiment.data, experiment.paths.data, corpus)
+    part = {"train_percent": corpus.train_percent} if genuine and corpus.train_percent != 100 else {}
+    return {"name": corpus.name, "published": genuine, **part, "fingerprint": corpus.fingerprint,
+            "content": corpus.content, **bits, **pairs}  # fmt: skip
 
 
 def corpus_split(split: str) -> str:

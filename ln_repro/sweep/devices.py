@@ -40,9 +40,9 @@ def cpu_device(threads: int, jobs: int | None, stack: int = 1) -> Device:
 def gpu_devices(uuids: Sequence[str], jobs_per_gpu: int, need: float, stack: int | None = 1) -> list[Device]:
     """Return the GPUs that torch finds, given by their ``uuids``.
 
-    Each takes up to ``jobs_per_gpu`` trainings at a time, as far as main memory and GPU memory are free now; a run needs
-    ``need`` bytes of the latter. Each is of up to ``stack`` runs or, if that is None and the GPU's memory is known, of up
-    to `STACK` runs, as far as memory is free: the estimate is that of separate runs, and a stack needs less.
+    Each takes up to ``jobs_per_gpu`` trainings at a time, as far as main memory and GPU memory are free now; a run
+    needs ``need`` bytes of the latter. Each training is of up to ``stack`` runs. If that is None, and the memory of the
+    GPU is known, it is of up to `STACK` runs, as far as memory is free for so many separate ones, which need more.
     """
     listed, devices = nvidia_smi(), []
     in_main_memory = int(host_free() / RUN_BYTES / max(1, len(uuids)))

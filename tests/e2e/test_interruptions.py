@@ -5,6 +5,8 @@ import signal
 
 import pytest
 
+from ln_repro.claims.evidence import gather
+from ln_repro.records.archive import ids, read_kept
 from tests.e2e.conftest import outcome
 from tests.waiting import HANGS_SECONDS, until
 
@@ -16,7 +18,7 @@ def test_kill_9_changes_nothing(command, expected):
     assert outcome(run.folder) == expected
 
 
-def test_when_asked_to_stop_a_run_saves_and_the_same_command_resumes_it(command, expected):
+def test_when_asked_to_stop_a_run_saves_and_the_same_command_resumes_it(command, expected, tmp_path):
     run = command()
     process = run.start()
     run.wait_for_update(40)
@@ -24,6 +26,7 @@ def test_when_asked_to_stop_a_run_saves_and_the_same_command_resumes_it(command,
     _, error = process.communicate(timeout=HANGS_SECONDS)
     assert process.returncode == 130 and "Traceback" not in error
     run.wait_until_alone()
+    collected_as_stopped(run, tmp_path / "kept")
     events = run.folder / "events.jsonl"
     first, *others = events.read_text().splitlines()
     edited = {"version": "0", "git": "0" * 40, "dirty": True}
@@ -33,6 +36,20 @@ def test_when_asked_to_stop_a_run_saves_and_the_same_command_resumes_it(command,
     assert outcome(run.folder) == expected
     code = run.record["code"]
     assert code["dirty"] and code["sessions"][0] == edited and code["sessions"][1]["git"] == code["git"]
+
+
+def collected_as_stopped(run, kept):
+    """Collect a run that has not ended, which needs a flag; its record is valid, but counts nowhere."""
+    where = ("--records", str(kept))
+    assert "not a finished run" in run.call_here("collect", str(run.folder), *where)[2]
+    assert "--stopped needs the runs" in run.call_here("collect", "--stopped", *where)[2]
+    status, _, error = run.call_here("collect", "--stopped", str(run.folder), *where)
+    assert status == 0, error
+    (record,) = read_kept(kept).records
+    assert record.status == "stopped" and record.updates == max(event["update"] for event in run.events())
+    assert run.call_here("verify", *where)[0] == 0
+    assert not ids(kept) and not gather(read_kept(kept).runs, {}, [], {})
+    assert not (run.folder / "record.json").exists()
 
 
 @pytest.mark.slow

@@ -170,13 +170,11 @@ def test_runs_that_diverge_fail_or_stop_leave_the_others_as_they_are_and_a_stopp
     assert not alone(caplog)
 
 
-def test_a_stack_is_trusted_if_two_runs_of_it_have_the_losses_of_separate_ones(loops, monkeypatch):
+def test_a_stack_is_trusted_if_two_runs_of_it_have_the_gradients_of_separate_ones(loops, monkeypatch):
     inputs = loops({"any": {}}, precision="bf16")[0].inputs
-    separate = driver.losses(inputs, together=False)
-    assert len(separate) == 2 * 16  # the updates of an epoch
-    assert driver.losses(inputs, together=True) == approximately(separate)
+    assert driver.difference(inputs) < 1e-5
     monkeypatch.setattr(operations, "mask_for", lambda x, p: torch.native_dropout(x, p, True)[1])  # one for each row
-    assert driver.losses(inputs, together=True) != pytest.approx(separate, rel=driver.TOLERANCE)
+    assert driver.difference(inputs) > 100 * driver.TOLERANCE
 
 
 def test_runs_whose_scheme_vmap_rejects_go_on_one_by_one(loops, monkeypatch, caplog):
