@@ -93,7 +93,7 @@ class Workload:
         """Train ``runs`` times simultaneously; return the windows of each run, from its events."""
         with tempfile.TemporaryDirectory() as name:
             folders = [Path(name) / str(number) for number in range(runs)]
-            _finish([self._start(Worker, "train", folder) for folder in folders])
+            self.train(*folders)
             return [
                 [
                     Window(event["update"], event["tokens"], event["seconds"] - event["saving"])
@@ -102,6 +102,10 @@ class Workload:
                 ]
                 for folder in folders
             ]
+
+    def train(self, *folders: Path) -> None:
+        """Train simultaneously, once in each folder."""
+        _finish([self._start(Worker, "train", folder) for folder in folders])
 
     def stock(self, threads: int = 1) -> float:
         """Return stock fairseq's target tokens per second; on a GPU, a process has one thread."""

@@ -240,7 +240,7 @@ def results_of(events: Sequence[Event], average: bool) -> Json:
     end, epochs = next((end for end in ("trained", "diverged") if end in ends), None), _epochs(events)
     return {
         "status": {"trained": "finished", "diverged": "diverged", None: "stopped"}[end],
-        "updates": ends[end] if end else max(event["update"] for event in events),
+        "updates": ends[end] if end else max((event["update"] for event in events), default=0),
         "target_tokens": sum(event["tokens"] for event in events if event["kind"] == "train"),
         "epochs": epochs,
         "bleu": _scores(events, epochs, average),
