@@ -169,7 +169,7 @@ def _add_archive(add: Add) -> None:
     collect.add_argument("--replace", action="store_true", help="replace records with the same id")
     trials = "also copy runs that differ from the experiment of that name (implied by --records)"
     collect.add_argument("--all", action="store_true", help=trials)
-    ended_early = "also copy the given runs that did not end; no claim is judged from them"
+    ended_early = "copy the given runs, which did not end, to results/stopped; no claim is judged from them"
     collect.add_argument("--stopped", action="store_true", help=ended_early)
     compare = add("compare", "test whether the difference in BLEU between two records is significant", "verify")
     compare.add_argument("pair", nargs=2, metavar="ID", help="ids of records")

@@ -163,8 +163,7 @@ def gather(runs: Sequence[Run], named: Named, arms: Iterable[str], entropies: En
         entropies: those of the corpora that are known.
     """
     names = sorted({Name.of(run.record.exp).arm for run in runs} | {*arms})
-    ended = [run for run in runs if run.record.status != "stopped"]
-    runs = [run for run in ended if run.record.data.published and not foreign_start(run, ended, named)]
+    runs = [run for run in runs if run.record.data.published and not foreign_start(run, runs, named)]
     setting_of = attrgetter("record.setting")
     every = {setting: _of_setting([*of_setting], names, named, entropies)
              for setting, of_setting in groupby(sorted(runs, key=setting_of), setting_of)}  # fmt: skip

@@ -19,7 +19,7 @@ from ln_repro.claims.rules.mt import TRANSLATION
 from ln_repro.claims.rules.th import STATEMENTS
 from ln_repro.claims.rules.x import OTHERS, DeepAlone
 from ln_repro.claims.words import parted
-from ln_repro.records.archive import Kept, Run, read_kept
+from ln_repro.records.archive import Kept, Run, read_kept, stopped_folder
 from ln_repro.records.events import json_ready
 from ln_repro.system.files import Json
 
@@ -51,20 +51,24 @@ FAMILIES = ("MT", "WMT", "BERT", "TH", "X")
 class Archive(NamedTuple):
     """The records in a folder, the arms of the named experiments, and the evidence by setting.
 
-    ``evidence`` is of the exploratory runs, ``replication`` of those whose rules had been fixed before.
+    ``evidence`` is of the exploratory runs, ``replication`` of those whose rules had been fixed before. ``stopped`` are
+    runs that did not end, which are no evidence.
     """
 
     kept: Kept
     arms: Arms
     evidence: dict[str, Evidence]
     replication: dict[str, Evidence]
+    stopped: Sequence[Run] = ()
 
 
 def read_archive(folder: Path) -> Archive:
     """Return the records in a folder and the evidence from them."""
     kept, arms = read_kept(folder), Arms(folder)
     parts = [[run for run in kept.runs if (run.seed > EXPLORED) == later] for later in (False, True)]
-    return Archive(kept, arms, *(evidence_of(runs, arms, kept.corpora) for runs in parts))
+    stopped = read_kept(stopped_folder(folder)).runs if stopped_folder(folder).is_dir() else ()
+    evidence, replication = (evidence_of(runs, arms, kept.corpora) for runs in parts)
+    return Archive(kept, arms, evidence, replication, stopped)
 
 
 def evidence_of(runs: Sequence[Run], named: Named, entropies: Entropies) -> dict[str, Evidence]:

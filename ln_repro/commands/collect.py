@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Mapping
+from pathlib import Path
 
 from ln_repro.claims.arms import Arms, deviates
 from ln_repro.commands.messages import say
@@ -10,7 +11,7 @@ from ln_repro.corpus.prepare import prepare
 from ln_repro.errors import LnReproError, UserError
 from ln_repro.experiment.name import Name
 from ln_repro.experiment.settings import build
-from ln_repro.records.archive import Run, add, files_of, read_kept, records_folder
+from ln_repro.records.archive import Run, add, files_of, read_kept, records_folder, stopped_folder
 from ln_repro.records.record import Record, record_of
 from ln_repro.records.run_dir import RunFolder, find_run, runs_under
 from ln_repro.runner.run import facts
@@ -23,15 +24,15 @@ def collect_command(options: argparse.Namespace) -> int:
     """Run `collect`: archive record, events and scored hypotheses of finished runs.
 
     By default, only runs of registered experiments, at any rate or initialisation, are added to the committed records.
-    With ``--stopped``, runs that are named and will not go on are archived as well.
+    With ``--stopped``, the named runs, which did not end and will not go on, are archived in a folder of their own.
     """
-    archive = options.records or records_folder()
+    archive = options.records or (stopped_folder if options.stopped else Path)(records_folder())
     if not options.records and not (CHECKOUT / "pyproject.toml").is_file():
         raise UserError("collect: give --records DIR, the folder to copy the records to (this is not a checkout)")
     folders = [find_run(word, runs_folder()) for word in options.runs] or runs_under(runs_folder())
     if options.stopped and not options.runs:
         raise UserError("collect: --stopped needs the runs, because others may go on")
-    records = {folder: folder.record or (stopped(folder) if options.stopped else None) for folder in folders}
+    records = {folder: stopped(folder) if options.stopped else folder.record for folder in folders}
     if unfinished := [str(folder.path) for folder, record in records.items() if options.runs and record is None]:
         raise UserError(f"collect: {', '.join(unfinished)}: not a finished run (it has no record.json)")
     finished = [(folder, record) for folder, record in records.items() if record is not None]
@@ -71,6 +72,8 @@ def collect_command(options: argparse.Namespace) -> int:
 
 def stopped(folder: RunFolder) -> Record:
     """Return the record of a run that did not end, from what it has."""
+    if folder.record:
+        raise UserError(f"collect: {folder.path} has ended; leave out --stopped")
     with folder.lock():  # nothing else runs it
         settings = dict(folder.experiment or {})
         run_id = settings.pop("id")

@@ -55,7 +55,7 @@ def figures_command(options: argparse.Namespace) -> int:
 
 def claims_command(options: argparse.Namespace) -> int:
     folder = _records(options)
-    kept, _, evidence, replication = read_archive(folder)
+    kept, _, evidence, replication, _ = read_archive(folder)
     rows = claim_rows(evidence, replication, read_theory(folder))
     known, wanted = {row.id.lower(): row.id for row in rows}, {name.lower() for name in options.ids}
     if unknown := [name for name in options.ids if name.lower() not in known]:
@@ -74,7 +74,7 @@ def claims_command(options: argparse.Namespace) -> int:
 
 
 def arena_command(options: argparse.Namespace) -> int:
-    kept, _, evidence, _ = read_archive(_records(options))
+    kept, _, evidence, *_ = read_archive(_records(options))
     entries = {name: ranked for name, of_setting in sorted(evidence.items())
                if not of_setting.starts and (ranked := arena(of_setting))}  # fmt: skip
     setting = options.setting.removeprefix("corpus=")

@@ -147,6 +147,11 @@ def records_folder() -> Path:
     return CHECKOUT / "results" / "records"
 
 
+def stopped_folder(records: Path) -> Path:
+    """Return the folder for the records of runs that did not end, beside a folder of records."""
+    return records.parent / "stopped"
+
+
 def read_kept(folder: Path) -> Kept:
     """Return the records in ``folder``, files of one record a line; unsound ones are left out and reported."""
     if not folder.is_dir():
@@ -168,12 +173,8 @@ def read_kept(folder: Path) -> Kept:
 
 
 def ids(folder: Path) -> frozenset[str]:
-    """Return the ids of the runs that have ended, by their records in ``folder``.
-
-    Raises:
-        UserError: the folder does not exist.
-    """
-    return frozenset(record.id for record in read_kept(folder).records if record.status != "stopped")
+    """Return the ids of the records in ``folder``, or raise `UserError` if it does not exist."""
+    return frozenset(record.id for record in read_kept(folder).records)
 
 
 def line_of(record: Mapping[str, object]) -> str:

@@ -128,7 +128,7 @@ class Record(BaseModel):
     exp: FileName
     divergence: Divergence | None
     axes: Axes
-    status: Literal["finished", "diverged", "stopped"]  # the last before its end: no claim is judged from it
+    status: Literal["finished", "diverged", "stopped"]  # the last: before its end, in a folder of its own
     updates: int
     target_tokens: int
     epochs: list[Epoch]

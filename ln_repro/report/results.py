@@ -73,7 +73,9 @@ def all_tables(archive: Archive, rows: Sequence[Row], findings: Sequence[Json]) 
         "rates": {f"rates-{name}": rates_table(part) for name, part in {**varied, **replication}.items()},
         "causes": {f"causes-{name}": causes_table(part) for name, part in {**settings, **replication}.items()},
         "collapse": {
-            "collapse-iwslt": collapse_table([run for run in archive.kept.runs if run.record.data.name == "iwslt14"])
+            "collapse-iwslt": collapse_table(
+                [run for run in (*archive.kept.runs, *archive.stopped) if run.record.data.name == "iwslt14"]
+            )
         },
         "depth": {f"depth-{name}": depth_table(evidence) for name, evidence in settings.items()},
         "arena": arenas,
