@@ -13,8 +13,9 @@
 # Corpora that are not prepared are read from DATA/tatoeba, DATA/multi30k and DATA/iwslt14 if DATA is set; those that are
 # not found are left out. PYTHON is the interpreter (default: .venv's), MODEL the model (default: the paper's, iwslt),
 # STACK the number of runs that are trained as one (default: as many as fit on a GPU, none on a CPU), JOBS_PER_GPU the
-# number of stacks side by side (default: 1), CORPORA the corpora to use (default: "iwslt14 tatoeba multi30k"); SKIP=yes
-# leaves out runs whose records are in results/records; key=value goes to every run, such as eval.epochs=[1,3,5,9,12,15],
+# number of stacks side by side (default: 2; a single one of eight runs left two thirds of an H200 idle), CORPORA the
+# corpora to use (default: "iwslt14 tatoeba multi30k"); SKIP=yes leaves out runs whose records are in results/records;
+# key=value goes to every run, such as eval.epochs=[1,3,5,9,12,15],
 # since decoding is slow beside other runs. To rehearse on a CPU:
 #
 #     STACK=4 ROUNDS=1 UPDATES=30 MODEL=toy DATA=... scripts/gpu_campaign.sh 10 rehearsal train.max_epoch=null \
@@ -54,7 +55,7 @@ sweep() {  # GRID CORPUS SEEDS FOLDER [key=value ...]
     echo "== $1 on $2, seeds=$3, $(left) s left"
     find_source "$4"
     run timeout -s TERM "$(($(left) - 100))" "$PYTHON" -m ln_repro.cli sweep ${SKIP:+--skip-recorded} \
-        grid="$1" corpus="$2" seeds="$3" jobs_per_gpu="${JOBS_PER_GPU:-1}" ${STACK:+stack="$STACK"} "${source[@]}" "${@:5}"
+        grid="$1" corpus="$2" seeds="$3" jobs_per_gpu="${JOBS_PER_GPU:-2}" ${STACK:+stack="$STACK"} "${source[@]}" "${@:5}"
     keep
 }
 
@@ -76,6 +77,7 @@ for corpus in ${CORPORA:-iwslt14 tatoeba multi30k}; do
     find_source "$corpus"
     if ln_repro data prepare data="$corpus" "${source[@]}"; then here="$here $corpus"; fi
 done
+central=postln_warm,postln_nowarm,postln_warm_encoder,postln_warm_decoder,preln_warm,preln_nowarm_anchored
 read -r first _ <<< "$here"
 if [ -n "$first" ] && [ ! -e "$out/bench.json" ] && [ "$(left)" -ge 120 ]; then
     find_source "$first"
@@ -86,7 +88,8 @@ if [ -n "$first" ] && [ ! -e "$out/bench.json" ] && [ "$(left)" -ge 120 ]; then
 fi
 for corpus in $here; do  # the central comparison at the paper's two rates for Adam; Multi30k has far fewer pairs
     [ "$corpus" != multi30k ] || continue
-    for lr in 5e-4 1e-3; do sweep rates "${corpus%14}" 1 "$corpus" rates="$lr" model="$MODEL" tracker=none "$@"; done
+    sweep rates "${corpus%14}" 1 "$corpus" rates=5e-4,1e-3 arms="$central" model="$MODEL" tracker=none \
+        probe=collapse probe_batches=3 every=1000 "$@"
 done
 for seeds in 1 3; do
     for corpus in $here; do

@@ -206,7 +206,7 @@ def collapse_table(runs: Sequence[Run]) -> Table:
     columns = ["arm", "precision", "update", *(f"{stack}: {what}" for stack in ("encoder", "decoder")
                for what in ("cosine", "gradient")), "NLL", "with dropout", "id"]  # fmt: skip
     rows: list[list[Any]] = []
-    for run in runs:
+    for run in sorted(runs, key=lambda run: run.record.exp):
         probed = probes(run, "collapse")
         for update in (update for update in (LATEST, LATE) if update in probed):
             now, start = probed[update], probed[0]["gradient"]

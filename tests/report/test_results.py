@@ -87,3 +87,22 @@ def test_the_rate_alone_separates_the_probed_runs_almost_as_well_as_the_gradient
                      for outcome in (evidence.failed, evidence.trained))  # fmt: skip
     assert min(len(fails), len(trains)) >= 9 and f"{area_under_curve(fails, trains).value:.2f}" == "0.96"
     assert {len({run.seed for run in evidence.of_arms([arm])}) for arm in ARMS[3:]} == {3}
+
+
+def test_in_the_papers_model_the_stacks_without_a_ramp_collapse_in_the_first_epochs() -> None:
+    archive = committed.archive()
+    ended = [run for run in archive.kept.runs if run.record.setting == "iwslt-60"]
+    assert {run.record.exp: round(run.record.bleu.test.score, 1) for run in ended if run.record.bleu.test} == {
+        "iwslt_preln_nowarm_anchored": 21.7, "iwslt_preln_warm": 17.1,
+    }  # fmt: skip
+    losses = {"postln_warm": 6.0, "postln_warm_decoder": 6.7, "postln_warm_encoder": 10.8, "postln_nowarm": 11.0}
+    assert {run.record.exp.removeprefix("iwslt_"): round(run.final_nll, 1) for run in archive.stopped} == losses
+    assert {(run.record.updates, len(run.record.epochs)) for run in archive.stopped} == {(2400, 3)}
+    assert {round(run.record.data.source_blind_bits or 0, 1) for run in (*ended, *archive.stopped)} == {6.4}
+    (in_fp32,) = (run for run in ended if run.record.axes.precision == "fp32")
+    for run in (in_fp32, *archive.stopped):
+        start, early = (probes(run, "collapse")[update] for update in (0, 32))
+        for stack in ("encoder", "decoder"):
+            ramp = run.record.exp.endswith(("_warm", f"_warm_{stack}"))
+            gradient = early["gradient"][f"{stack}.w2"][0] / start["gradient"][f"{stack}.w2"][0]
+            assert (early["cosine"][stack][-1] > 0.999, gradient < 1e-4) == (not ramp, not ramp)
