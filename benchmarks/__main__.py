@@ -8,7 +8,6 @@ import json
 import platform
 import statistics
 import sys
-from collections.abc import Mapping
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -59,13 +58,8 @@ def main() -> int:
     places = ("data.source=", "paths.")  # where files lie on this machine, which does not change what is measured
     overrides = [one for one in options.overrides if not one.startswith(places)]
     command = {"rows": names, "rounds": options.rounds, "updates": options.updates, "overrides": overrides}
-    stacks: list[Mapping[str, Any]] = []
-    if not options.rows or any(name.startswith("stack/") for name in names):
-        try:
-            stacks = work.stacks
-        except LnReproError as error:
-            print(f"stacks failed: {error}", flush=True)
-    for stack in stacks:
+    needs_stacks = not options.rows or any(name.startswith("stack/") for name in names)
+    for stack in work.stacks if needs_stacks else ():
         size = f"{stack['bytes'] / 1e9:.2f} GB, {stack['milliseconds']:.1f} ms of CPU"
         size += f", {stack['tokens_per_s']:.0f} tokens/s together"
         print(f"in a stack of {stack['stack']}, for each run: {stack['operations']:.0f} operations, {size}", flush=True)
@@ -90,7 +84,7 @@ def main() -> int:
                 "machine": machine,
                 "command": command,
                 "update": update,
-                "stacks": stacks,
+                "stacks": work.measured_stacks,
                 "speeds": [{"way": way, "round": n, "tokens_per_s": value} for (way, n), value in work.speeds.items()],
                 "rows": [launches, *rows],
             }

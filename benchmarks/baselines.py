@@ -13,6 +13,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from benchmarks.trainings import WARM_UP
 from ln_repro.engine.inputs import Inputs
 from ln_repro.engine.loop import Loop
 from ln_repro.engine.process_group import Group
@@ -22,8 +23,6 @@ from ln_repro.system.distributed import Rank
 
 STACKS = (1, 4, 8, 16)
 """Numbers of runs that are trained as one."""
-WARM_UP = 10
-"""Number of updates on a GPU that are not timed."""
 
 
 def stock(arguments: list[str]) -> None:
@@ -142,8 +141,8 @@ def training(inputs: Inputs, rows: int) -> Callable[[int], int]:
 
 def profile(train: Callable[[int], int]) -> dict[str, Any]:
     """Return `busy` and `longest` of three updates on a GPU (see `stacks`)."""
-    began = time.monotonic()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiled:
+        began = time.monotonic()
         train(3)
         seconds = time.monotonic() - began
     times = [(event.self_device_time_total, event.key, event.count) for event in profiled.key_averages()]

@@ -61,6 +61,11 @@ def sweep(work: Workload) -> float:
     return work.stacked(16) if work.gpu else work.ours(2)
 
 
+def stack_row(runs: int) -> Rounds:
+    """Return the row that compares a stack with one run; all stacks are measured in succession, and once."""
+    return lambda work, _: [work.stacked(runs) / work.stacked(1)]
+
+
 def each(ratio: Callable[[Workload], float]) -> Rounds:
     """Return a row that measures ``ratio`` once per round."""
     return lambda work, rounds: [ratio(replace(work, round=number)) for number in range(rounds)]
@@ -69,9 +74,9 @@ def each(ratio: Callable[[Workload], float]) -> Rounds:
 ROWS: dict[str, Rounds] = {
     "stock/run": each(lambda work: work.ours() / work.stock()),
     "stock/sweep": each(lambda work: sweep(work) / work.stock(threads=2)),
-    "stack/8": each(lambda work: work.stacked(8) / work.stacked(1)),
-    "stack/4": each(lambda work: work.stacked(4) / work.stacked(1)),
-    "stack/16": each(lambda work: work.stacked(16) / work.stacked(1)),
+    "stack/8": stack_row(8),
+    "stack/4": stack_row(4),
+    "stack/16": stack_row(16),
     "packed/8": each(lambda work: work.ours(8) / work.ours()),
     "mps/8": each(lambda work: work.under_mps(8) / work.ours()),
     "packed/4": each(lambda work: work.ours(4) / work.ours()),

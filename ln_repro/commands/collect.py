@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Mapping
-from pathlib import Path
 
 from ln_repro.claims.arms import Arms, deviates
 from ln_repro.commands.messages import say
@@ -12,6 +11,7 @@ from ln_repro.errors import LnReproError, UserError
 from ln_repro.experiment.name import Name
 from ln_repro.experiment.settings import build
 from ln_repro.records.archive import Run, add, files_of, read_kept, records_folder, stopped_folder
+from ln_repro.records.provenance import PACKAGES
 from ln_repro.records.record import Record, record_of
 from ln_repro.records.run_dir import RunFolder, find_run, runs_under
 from ln_repro.runner.run import facts
@@ -26,7 +26,9 @@ def collect_command(options: argparse.Namespace) -> int:
     By default, only runs of registered experiments, at any rate or initialisation, are added to the committed records.
     With ``--stopped``, the named runs, which did not end and will not go on, are archived in a folder of their own.
     """
-    archive = options.records or (stopped_folder if options.stopped else Path)(records_folder())
+    archive = options.records or records_folder()
+    if options.stopped:
+        archive = stopped_folder(archive)
     if not options.records and not (CHECKOUT / "pyproject.toml").is_file():
         raise UserError("collect: give --records DIR, the folder to copy the records to (this is not a checkout)")
     folders = [find_run(word, runs_folder()) for word in options.runs] or runs_under(runs_folder())
@@ -79,4 +81,6 @@ def stopped(folder: RunFolder) -> Record:
         run_id = settings.pop("id")
         experiment = build(settings)
         corpus = prepare(experiment.data, experiment.paths.data, say)
-        return record_of(experiment, run_id, facts(experiment, corpus), folder.events.read(), stopped=True)
+        record = record_of(experiment, run_id, facts(experiment, corpus), folder.events.read(), stopped=True)
+    unknown = dict.fromkeys(("python", "system", *PACKAGES))  # this may be another machine
+    return record.model_copy(update={"environment": {**record.environment, **unknown}})

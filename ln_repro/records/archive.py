@@ -148,8 +148,8 @@ def records_folder() -> Path:
 
 
 def stopped_folder(records: Path) -> Path:
-    """Return the folder for the records of runs that did not end, beside a folder of records."""
-    return records.parent / "stopped"
+    """Return the folder for the records of runs that did not end: beside a folder of records, or inside it."""
+    return (records.parent if records.resolve().name == "records" else records) / "stopped"
 
 
 def read_kept(folder: Path) -> Kept:

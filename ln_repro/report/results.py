@@ -73,8 +73,8 @@ def all_tables(archive: Archive, rows: Sequence[Row], findings: Sequence[Json]) 
         "rates": {f"rates-{name}": rates_table(part) for name, part in {**varied, **replication}.items()},
         "causes": {f"causes-{name}": causes_table(part) for name, part in {**settings, **replication}.items()},
         "collapse": {
-            "collapse-iwslt": collapse_table(
-                [run for run in (*archive.kept.runs, *archive.stopped) if run.record.data.name == "iwslt14"]
+            "collapse-iwslt-60": collapse_table(
+                [run for run in (*archive.kept.runs, *archive.stopped) if run.record.setting == "iwslt-60"]
             )
         },
         "depth": {f"depth-{name}": depth_table(evidence) for name, evidence in settings.items()},
@@ -203,7 +203,7 @@ def causes_table(evidence: Evidence) -> Table:
 
 def collapse_table(runs: Sequence[Run]) -> Table:
     """Return rows for runs with probes of collapse: two stacks' cosines and relative gradients early and late."""
-    columns = ["arm", "precision", "update", *(f"{stack}: {what}" for stack in ("encoder", "decoder")
+    columns = ["arm", "lr", "precision", "update", *(f"{stack}: {what}" for stack in ("encoder", "decoder")
                for what in ("cosine", "gradient")), "NLL", "with dropout", "id"]  # fmt: skip
     rows: list[list[Any]] = []
     for run in sorted(runs, key=lambda run: run.record.exp):
@@ -213,8 +213,8 @@ def collapse_table(runs: Sequence[Run]) -> Table:
             stacks = [f"{value:.3g}" for stack in ("encoder", "decoder") for value in (
                 now["cosine"][stack][-1], now["gradient"][f"{stack}.w2"][0] / start[f"{stack}.w2"][0])]  # fmt: skip
             nll = [f"{now['nll'][mode]:.2f}" for mode in ("eval", "dropout")]
-            rows.append([arm_words(Name.of(run.record.exp).arm), run.record.axes.precision, update, *stacks, *nll,
-                         run.record.id])  # fmt: skip
+            axes, words = run.record.axes, arm_words(Name.of(run.record.exp).arm)
+            rows.append([words, axes.lr, axes.precision, update, *stacks, *nll, run.record.id])
     return {"columns": columns, "rows": rows}
 
 

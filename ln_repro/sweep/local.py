@@ -8,12 +8,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import TextIO
 
 from ln_repro.errors import Interrupted
 from ln_repro.sweep import queued
 from ln_repro.sweep.devices import Device
 from ln_repro.sweep.plan import PlannedRun
 from ln_repro.sweep.progress import Progress
+from ln_repro.system.distributed import ONE_BY_ONE
 
 POLL_SECONDS = 0.5
 STOPPED_SECONDS = 0.1
@@ -56,6 +58,7 @@ class Pool:
     waiting: list[Waiting] = field(default_factory=list)
     running: list[Running] = field(default_factory=list)
     trainers: list["subprocess.Popen[bytes]"] = field(default_factory=list)  # of stacks
+    stack_logs: list[TextIO] = field(default_factory=list)
 
     def run(self, plan: Sequence[PlannedRun]) -> None:
         """Run all unfinished runs; return when each has ended, here or in another sweep.
@@ -117,6 +120,7 @@ class Pool:
             log = self.logs / f"stack-{stack[0].planned.name}.log"
             trainer, processes = queued.start_stack(files, logs, log, device.environment)
             self.trainers.append(trainer)
+            self.stack_logs.append(log.open(encoding="utf-8", errors="replace"))
         for waiting, process in zip(stack, processes, strict=True):
             self.waiting.remove(waiting)
             self.running.append(Running(waiting, device, process, trainer))
@@ -136,7 +140,9 @@ class Pool:
                 yield waiting
 
     def _collect(self) -> None:
-        """Handle the runs that have ended: report them, or queue them again."""
+        """Handle the runs that have ended: report them, or queue them again; report stacks that are none."""
+        for line in (line for log in self.stack_logs for line in log if ONE_BY_ONE in line):
+            self.progress.say(line.rpartition(" | ")[2].strip())
         for running in list(self.running):
             status = running.process.poll()
             if status is None:

@@ -44,9 +44,9 @@ def collected_as_stopped(run, kept):
     assert "--stopped needs the runs" in run.call_here("collect", "--stopped", *where)[2]
     status, _, error = run.call_here("collect", "--stopped", str(run.folder), *where)
     assert status == 0, error
-    (record,) = read_kept(kept).records
+    (record,) = read_kept(kept / "stopped").records
     assert record.status == "stopped" and record.updates == max(event["update"] for event in run.events())
-    assert run.call_here("verify", *where)[0] == 0
+    assert run.call_here("verify", "--records", str(kept / "stopped"))[0] == 0
     assert not (run.folder / "record.json").exists()
 
 

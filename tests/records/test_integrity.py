@@ -8,7 +8,16 @@ from typing import Any
 import pytest
 
 from ln_repro.records import archive
-from ln_repro.records.archive import CHECKSUMS, EVENTS, HYPOTHESES, line_of, read_kept, records_folder, unpacked
+from ln_repro.records.archive import (
+    CHECKSUMS,
+    EVENTS,
+    HYPOTHESES,
+    line_of,
+    read_kept,
+    records_folder,
+    stopped_folder,
+    unpacked,
+)
 from ln_repro.records.events import valid_events
 from tests.examples import SIGNATURE, record, recorded
 
@@ -151,6 +160,7 @@ def test_the_committed_records_are_sound(call, monkeypatch, tmp_path):
     monkeypatch.setenv("LN_REPRO_DATA", str(tmp_path))  # corpora that happen to be prepared would be scored again
     code, out, _ = call("verify")
     assert code == 0 and f"{len(read_kept(records_folder()).runs)} records are valid" in out
+    assert call("verify", "--records", stopped_folder(records_folder()))[0] == 0
 
 
 def test_the_lines_of_the_committed_records_are_sorted_and_small():

@@ -50,6 +50,7 @@ class StandIns:
         self.plan: list[PlannedRun] = []
         self.environments: list[Mapping[str, str]] = []
         self.stacks: list[int] = []
+        self.warning = "nothing"  # in the logs of stacks
 
     def planned(self, *kinds: str, alike: bool = False) -> list[PlannedRun]:
         """Return the plan of runs that end in these ways; those that are ``alike`` can be trained as one."""
@@ -73,6 +74,7 @@ class StandIns:
         """Take the place of `queued.start_stack`."""
         self.stacks.append(len(files))
         runs = [self.start(*pair, environment) for pair in zip(files, logs, strict=True)]
+        log.write_text("2026-11-27 | INFO | ln_repro | begin\n2026-11-27 | WARNING | ln_repro | " + self.warning + "\n")
         return subprocess.Popen([sys.executable, "-c", ""]), runs
 
 

@@ -47,7 +47,8 @@ def test_everything_runs_and_failures_are_tried_again(make):
 
 
 def test_runs_that_differ_in_nothing_but_rates_are_started_as_one_and_tried_again_alone(make, stand_ins):
-    pool, plan, _ = make("good", "flaky", "good", "good", "bad", "good", stack=4)
+    pool, plan, messages = make("good", "flaky", "good", "good", "bad", "good", stack=4)
+    stand_ins.warning = "the runs go on one by one: the reason"
     plan[3] = planned(plan[3].experiment.model_copy(update={"norm": "preln"}))
     pool.progress.plan = plan
     pool.run(plan)
@@ -55,6 +56,7 @@ def test_runs_that_differ_in_nothing_but_rates_are_started_as_one_and_tried_agai
     assert [tries(run) for run in plan] == [1, 3, 1, 1, 3, 1]
     assert stand_ins.stacks == [4]  # the first three and the fifth; the sixth has a stack's key, but no place in it
     assert all(trainer.poll() is not None for trainer in pool.trainers)
+    assert messages.count(stand_ins.warning) == 1
 
 
 def test_every_device_gets_runs(make, stand_ins):
