@@ -90,6 +90,8 @@ def columns(archive: Archive, kind: Kind = TRANSLATION) -> list[Column]:
         excess = [{name: {rate: [run.final_nll - best for run in of_rate] for rate, of_rate in curve.items()}
                    for name, curve in part.items()} for part in curves]  # fmt: skip
         limits = [{name: limit for name, arm in kind.arms.items() if (limit := lr50(part, arm))} for part in parts]
+        if len({rate for curve in curves[1].values() for rate in curve}) < 2:
+            limits[1] = {}  # a replication at a single rate has bounds at most, which say less than the exploration
         blind = max(part.entropies.get(kind.entropy, 0.0) for part in parts) or math.inf
         if best < math.inf:
             drawn.append(Column(title, [run.record.id for run in runs], excess, limits, blind - best))
