@@ -117,6 +117,7 @@ def stacks(inputs: Inputs) -> None:
             "stack": rows, **{name: total / rows for name, total in totals.items()}, "tokens_per_s": tokens / seconds,
             **memory, **(profile(train) if cuda else {}),
         }), flush=True)  # fmt: skip
+        del train  # frees memory for the next stack
 
 
 def training(inputs: Inputs, rows: int) -> Callable[[int], int]:

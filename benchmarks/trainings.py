@@ -11,6 +11,7 @@ from typing import Any
 
 from ln_repro.engine.inputs import Inputs
 from ln_repro.engine.process import Worker
+from ln_repro.errors import LnReproError
 from ln_repro.experiment.settings import Experiment
 from ln_repro.records.events import Events
 from ln_repro.records.run_dir import write_json
@@ -87,7 +88,10 @@ class Workload:
 
     def stacked(self, runs: int) -> float:
         """Return our target tokens per second, summed over ``runs`` runs that are trained as one (1: alone)."""
-        return float(next(stack["tokens_per_s"] for stack in self.stacks if stack["stack"] == runs))
+        speeds = {stack["stack"]: float(stack["tokens_per_s"]) for stack in self.stacks}
+        if runs not in speeds:
+            raise LnReproError(f"a stack of {runs} was not measured: its memory did not suffice")
+        return speeds[runs]
 
     def our_windows(self, runs: int = 1) -> list[list[Window]]:
         """Train ``runs`` times simultaneously; return the windows of each run, from its events."""
@@ -144,9 +148,9 @@ class Workload:
                 worker = self._start(Baseline, "stacks", Path(name) / "stacks")
                 worker.wait()
                 lines = (Path(name) / "stacks" / "train.log").read_text().splitlines()
-            self.measured_stacks.extend(_json(line) for line in lines if line.startswith("{"))
-            if not self.measured_stacks:
-                worker.check()
+                self.measured_stacks.extend(_json(line) for line in lines if line.startswith("{"))
+                if not self.measured_stacks:
+                    worker.check()
         return self.measured_stacks
 
     def printed_by(self, job: str) -> str:

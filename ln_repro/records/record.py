@@ -128,7 +128,7 @@ class Record(BaseModel):
     exp: FileName
     divergence: Divergence | None
     axes: Axes
-    status: Literal["finished", "diverged", "stopped"]  # the last: before its end, in a folder of its own
+    status: Literal["finished", "diverged", "stopped"]  # stopped: before its end; in results/stopped
     updates: int
     target_tokens: int
     epochs: list[Epoch]
