@@ -95,9 +95,9 @@ def test_in_the_papers_model_the_stacks_without_a_ramp_collapse_in_the_first_epo
     assert {run.record.exp: round(run.record.bleu.test.score, 1) for run in ended if run.record.bleu.test} == {
         "iwslt_preln_nowarm_anchored": 21.7, "iwslt_preln_warm": 17.1,
     }  # fmt: skip
-    losses = {"postln_warm": 6.0, "postln_warm_decoder": 6.7, "postln_warm_encoder": 10.8, "postln_nowarm": 11.0}
-    assert {run.record.exp.removeprefix("iwslt_"): round(run.final_nll, 1) for run in archive.stopped} == losses
-    assert {(run.record.updates, len(run.record.epochs)) for run in archive.stopped} == {(2400, 3)}
+    assert len(archive.stopped) == 4 and not any(run.record.bleu.test for run in archive.stopped)
+    (falling,) = (run for run in archive.stopped if run.record.exp.endswith("_decoder"))
+    assert falling.final_nll == min(row.valid_nll_loss or 0 for row in falling.record.epochs)
     assert {round(run.record.data.source_blind_bits or 0, 1) for run in (*ended, *archive.stopped)} == {6.4}
     (in_fp32,) = (run for run in ended if run.record.axes.precision == "fp32")
     for run in (in_fp32, *archive.stopped):
