@@ -204,5 +204,6 @@ def _draw_ramps(axis: Axes, bleus: Bleus) -> None:
             if place := crosses(medians, height):
                 name_line(axis, name, place, height, (4, 0), color=colour)
             else:
-                last, end = max(medians), medians[max(medians)]
-                name_line(axis, name, last, end, (0, 8 if end < height else -8), color=colour, ha="right")
+                end, side = (min(medians), "left") if arm == "nowarm" else (max(medians), "right")
+                shift = (0, 12 if medians[end] < height else -8)
+                name_line(axis, name, end, medians[end], shift, color=colour, ha=side)

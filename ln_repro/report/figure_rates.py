@@ -24,6 +24,12 @@ NAMES = {
     "preln_nowarm_anchored": "Pre-LN, no warm-up", "preln_warm": "Pre-LN, warm-up",
 }  # fmt: skip
 """The four arms of the 2x2, from the bottom of the figure to its top."""
+BESIDE: Mapping[str, tuple[float, float, str]] = {
+    "postln_nowarm": (7, 4, "left"), "postln_warm": (7, -3, "right"),
+    "preln_nowarm_anchored": (14, 10, "left"), "preln_warm": (30, 7, "left"),
+}  # fmt: skip
+"""Where a line has its name: by what the height of the shaded region is divided, and how far to which side, in
+points."""
 
 
 @dataclass(frozen=True)
@@ -165,15 +171,14 @@ def _draw_curves(axis: Axes, column: Column, top: float) -> None:
 
 
 def _name_lines(axis: Axes, column: Column, kind: Kind, top: float) -> None:
-    """Write what the shaded region is, and the name of each line upright where it rises towards the region."""
+    """Write what the shaded region is, and the name of each line upright beside its rise."""
     if column.blind < math.inf:
         name_line(axis, kind.words, column.rates[0], top / 1.2, color=GREY, va="top")
-    for arm, name in NAMES.items() if kind.named and len(column.rates) > 1 else ():
-        level = column.blind / (3 if arm == "preln_nowarm_anchored" else 6)
-        line = {rate: math.log(value) for rate, value in column.line(arm).items()}
+    for arm, (part, shift, side) in BESIDE.items() if kind.named and len(column.rates) > 1 else ():
+        level, line = column.blind / part, {rate: math.log(value) for rate, value in column.line(arm).items()}
         if place := crosses(line, math.log(level)):
-            side = {"shift": (9, 0), "ha": "left"} if arm == "postln_nowarm" else {"shift": (-2, 0), "ha": "right"}
-            name_line(axis, name, place, level, **side, color=line_style(arm)["color"], rotation=90)
+            name_line(axis, NAMES[arm].replace(" ", "\n", 1), place, level, (shift, 0), ha=side,
+                      color=line_style(arm)["color"], rotation=90)  # fmt: skip
 
 
 def _draw_limits(axis: Axes, column: Column, first: bool) -> None:
