@@ -8,7 +8,7 @@ import json
 from dataclasses import astuple
 from pathlib import Path
 
-from ln_repro.claims.evidence import Arm, Named, variation
+from ln_repro.claims.evidence import Arm, ArmOf, variation
 from ln_repro.experiment import compose
 from ln_repro.experiment.settings import Experiment
 from ln_repro.experiment.validation import NOT_IN_ID
@@ -50,13 +50,13 @@ class Arms:
         write_atomically(self.lock, f'{{\n "sources": "{self.digest}",\n "experiments": {{\n{lines}\n }}\n}}\n')
 
 
-def deviates(run: Run, named: Named) -> bool:
+def deviates(run: Run, named: ArmOf) -> bool:
     """Return whether a run has other text, or differs from its experiment in more than seed, rate and variations."""
     arm = named(run.record.exp)
     return arm is None or not run.record.data.published or run.arm_key != arm.key
 
 
-def own_settings(experiment: Experiment, named: Named) -> list[str]:
+def own_settings(experiment: Experiment, named: ArmOf) -> list[str]:
     """Return the settings, except the seed, in which a run differs from the experiment that it is named after."""
     arm = named(experiment.exp)
     if arm is None:

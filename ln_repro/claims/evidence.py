@@ -49,7 +49,7 @@ class Arm:
         return cls(experiment.arm_key(), experiment.lr, experiment.init, experiment.model.layers)
 
 
-Named = Callable[[str], Arm | None]  # returns the arm of a named experiment; None if there is no such name
+ArmOf = Callable[[str], Arm | None]  # returns the arm of a named experiment; None if there is no such name
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class Evidence:
         return self.entropies.get("unigram_bits", math.nan) - run.nll
 
 
-def gather(runs: Sequence[Run], named: Named, arms: Iterable[str], entropies: Entropies) -> dict[str, Evidence]:
+def gather(runs: Sequence[Run], named: ArmOf, arms: Iterable[str], entropies: Entropies) -> dict[str, Evidence]:
     """Return the evidence by setting, with one run per seed.
 
     A run counts for every arm with the same settings, regardless of the name under which it was started, if it was run
@@ -171,7 +171,7 @@ def gather(runs: Sequence[Run], named: Named, arms: Iterable[str], entropies: En
             if evidence.arms or evidence.rates or evidence.others}  # fmt: skip
 
 
-def _of_setting(runs: Sequence[Run], names: Sequence[str], named: Named, entropies: Entropies) -> Evidence:
+def _of_setting(runs: Sequence[Run], names: Sequence[str], named: ArmOf, entropies: Entropies) -> Evidence:
     """Return the evidence from the runs of one setting, of which there is at least one."""
     setting = Name.of(runs[0].record.exp).setting
     if runs[0].experiment.task != "classification":  # its fingerprint depends on the pre-training corpus
@@ -218,7 +218,7 @@ def interventions(experiment: Experiment) -> list[str]:
     return [f"{key}={str(value).lower()}" for key, value in values.items() if value != INTERVENTIONS[key]]
 
 
-def foreign_start(run: Run, runs: Sequence[Run], named: Named) -> bool:
+def foreign_start(run: Run, runs: Sequence[Run], named: ArmOf) -> bool:
     """Return whether a run starts from weights that the paper does not fine-tune from.
 
     The record of the pre-training, if it is among the runs, decides; otherwise, the name of its experiment does.

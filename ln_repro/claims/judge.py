@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ln_repro.claims.arms import Arms
 from ln_repro.claims.causes import ARMS
 from ln_repro.claims.criteria import Claim, OverRates, Rule
-from ln_repro.claims.evidence import EXPLORED, Entropies, Evidence, Named, gather
+from ln_repro.claims.evidence import EXPLORED, ArmOf, Entropies, Evidence, gather
 from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED, UNBOUNDED, all_of
 from ln_repro.claims.metrics import Effect
 from ln_repro.claims.rules.bert import FINE_TUNING, PRETRAINING
@@ -71,7 +71,7 @@ def read_archive(folder: Path) -> Archive:
     return Archive(kept, arms, evidence, replication, stopped)
 
 
-def evidence_of(runs: Sequence[Run], named: Named, entropies: Entropies) -> dict[str, Evidence]:
+def evidence_of(runs: Sequence[Run], named: ArmOf, entropies: Entropies) -> dict[str, Evidence]:
     """Return the evidence by setting for every arm that a rule uses (see `gather`)."""
     return gather(runs, named, arms_of_rules(), entropies)
 

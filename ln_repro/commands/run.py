@@ -82,7 +82,7 @@ def run_command(arguments: list[str]) -> int:
         if overrides:
             raise UserError(f"--queued: takes no overrides; leave out {' '.join(overrides)}")
         if options.stack:
-            process.train_stack(read(options.queued), options.stack.split(","))
+            process.become_stack_trainer(read(options.queued), options.stack.split(","))
         _run_one(read(options.queued))
         return 0
     if options.help or options.list:

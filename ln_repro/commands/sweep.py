@@ -20,7 +20,7 @@ from ln_repro.experiment.precision import resolve_precision
 from ln_repro.records import archive
 from ln_repro.records.status import summary
 from ln_repro.sweep import slurm
-from ln_repro.sweep.cluster import queue_of, queued, submit_unfinished, watch
+from ln_repro.sweep.cluster import queue_of, states_in_queue, submit_unfinished, watch
 from ln_repro.sweep.devices import cpu_device, gpu_devices
 from ln_repro.sweep.grid import SweepRequest, parse_request
 from ln_repro.sweep.local import Pool
@@ -94,7 +94,7 @@ def _sweep(request: SweepRequest, composed: list[Composed], options: argparse.Na
         if options.detach:
             print(runs)
             return 0
-        progress = Progress(plan, lambda: queued(runs))
+        progress = Progress(plan, lambda: states_in_queue(runs))
         with progress:
             watch(plan, progress, runs, options.fail_fast)
     if progress.failures:

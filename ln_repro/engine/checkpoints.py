@@ -16,7 +16,11 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """An entry of the manifest; ``kind`` is ``weights`` (of an epoch) or ``state`` (what a resume needs)."""
+    """An entry of the manifest.
+
+    ``kind`` is ``weights`` (after an epoch: torch's file of ``{"model": parameters by name}``) or ``state`` (what a
+    resume needs: fairseq's file, with a `State`).
+    """
 
     file: str
     kind: str

@@ -22,7 +22,7 @@ from ln_repro.engine.trainer import Gradients, StrictTrainer
 from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.experiment.divergence import NOT_FINITE, Diverged, stuck
 from ln_repro.model.batch import Batch
-from ln_repro.model.schemes.later import measure
+from ln_repro.model.schemes.later import initialise_admin
 from ln_repro.records import provenance
 from ln_repro.records.run_dir import RunFolder
 from ln_repro.system.directory_lock import lost, newest
@@ -89,7 +89,7 @@ class Loop:
         if self.update == 0:
             if not self.experiment.start:  # a pre-trained model keeps its values
                 seed, cuda = self.experiment.torch_seed, self.trainer.cuda
-                measure(model, lambda: model(**chosen_batches(self.batches, 1, seed, cuda)[0]["net_input"]))
+                initialise_admin(model, lambda: model(**chosen_batches(self.batches, 1, seed, cuda)[0]["net_input"]))
             if self.probing.due(0):
                 self._probe()
         self._open_window()

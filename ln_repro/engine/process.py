@@ -144,7 +144,7 @@ def start_trainer(inputs: Inputs, log: Path, lock: int) -> Worker:
     return Worker("train", inputs.arguments, log, inputs.experiment.train.threads, (lock,), on_cpu=inputs.on_cpu)
 
 
-def train_stack(experiment: Experiment, descriptors: Sequence[str]) -> NoReturn:
+def become_stack_trainer(experiment: Experiment, descriptors: Sequence[str]) -> NoReturn:
     """Replace this process by one that trains several runs like ``experiment``, at the other ends of some sockets."""
     require_fairseq()
     _ignore_signals()

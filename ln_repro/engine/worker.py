@@ -33,10 +33,10 @@ def main() -> int:
     if job not in ("follow", "stack"):  # torchrun or a sweep controls it
         stop.watch_input()
     if job == "train-in-stack":
-        from ln_repro.engine.stacked.connection import follow
+        from ln_repro.engine.stacked.connection import train_in_stack
 
         socket, lock, *arguments = arguments
-        return follow(int(socket), int(lock), arguments, stop)
+        return train_in_stack(int(socket), int(lock), arguments, stop)
     prepare()
     if job == "stack":
         from ln_repro.engine.stacked.driver import train_stack

@@ -252,9 +252,9 @@ class Experiment(Section):
     def learning_rate(self, updates_per_epoch: int) -> LearningRate:
         """Return the learning-rate schedule of the run."""
         ends = (self.train.max_update, self.train.max_epoch and self.train.max_epoch * updates_per_epoch)
-        axes = self.schedule
+        schedule = self.schedule
         return LearningRate(
-            self.lr, axes.warmup_updates, axes.decay, axes.anchor, axes.step_epoch, updates_per_epoch,
+            self.lr, schedule.warmup_updates, schedule.decay, schedule.anchor, schedule.step_epoch, updates_per_epoch,
             total=min(end for end in ends if end),
         )  # fmt: skip
 

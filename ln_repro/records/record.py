@@ -106,7 +106,7 @@ class Corpus(BaseModel):
     test_pairs: int | None = None
 
     @property
-    def part(self) -> str:
+    def suffix(self) -> str:
         """The suffix of the names of a setting and a corpus of whose training text there was only a part."""
         return "" if self.train_percent == 100 else f"-{self.train_percent}"
 
@@ -164,12 +164,12 @@ class Record(BaseModel):
     @property
     def setting(self) -> str:
         """The setting, with ``-60`` if the run was trained on 60 % of the corpus's training text."""
-        return Name.of(self.exp).setting + self.data.part
+        return Name.of(self.exp).setting + self.data.suffix
 
     @property
     def corpus(self) -> str:
         """The name of the corpus, with ``-60`` if the run was trained on 60 % of the training text."""
-        return self.data.name + self.data.part
+        return self.data.name + self.data.suffix
 
     @property
     def decodes(self) -> bool:

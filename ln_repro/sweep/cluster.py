@@ -13,8 +13,7 @@ import psutil
 
 from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.records.run_dir import RunFolder, runs_under
-from ln_repro.sweep import queued as files
-from ln_repro.sweep import slurm
+from ln_repro.sweep import queued, slurm
 from ln_repro.sweep.plan import PlannedRun, stacks
 from ln_repro.sweep.progress import Progress
 from ln_repro.system.directory_lock import Holder, acquire
@@ -38,7 +37,7 @@ def submitted(runs: Path) -> dict[str, slurm.Job]:
     """
     folders = {folder.name: folder for folder in arrays(runs).glob("*")}
     jobs = [job for job in slurm.queue() if job.tag in folders] if folders else []
-    names = {tag: files.listed(folders[tag]) for tag in {job.tag for job in jobs}}
+    names = {tag: queued.listed(folders[tag]) for tag in {job.tag for job in jobs}}
     return {name: job for job in jobs for name in names[job.tag].get(job.index, ())}
 
 
@@ -62,7 +61,7 @@ def ended_early(runs: Path, names: Collection[str]) -> dict[str, Path]:
     return logs
 
 
-def queued(runs: Path) -> dict[str, str]:
+def states_in_queue(runs: Path) -> dict[str, str]:
     """Return the states (``queued`` or ``running``) of the runs in Slurm's queue, by the names of their directories."""
     return {name: job.state for name, job in submitted(runs).items()}
 
@@ -75,13 +74,13 @@ def submit_unfinished(plan: Sequence[PlannedRun], runs: Path, options: Json, ret
         LnReproError: Slurm does not respond, or another sweep is submitting.
     """
     with acquire(runs / "sweep"):
-        in_queue = queued(runs)
+        in_queue = states_in_queue(runs)
         todo = [p for p in plan if not p.done and p.name not in in_queue and not p.folder.holder]
-        together, cancellations = stacks(todo, size), files.Cancellations(runs.absolute())
+        together, cancellations = stacks(todo, size), queued.Cancellations(runs.absolute())
         for first in range(0, len(together), slurm.ARRAY_SIZE):
             part, tag = together[first : first + slurm.ARRAY_SIZE], f"ln-repro-{uuid.uuid4().hex}"
             # Written before the submission, so that jobs can be matched to runs even if this process dies meanwhile.
-            written = zip(part, files.write(part, arrays(runs) / tag), strict=True)
+            written = zip(part, queued.write(part, arrays(runs) / tag), strict=True)
             jobs = [slurm.StackJob(*stack, runs.absolute(), retries, cancellations) for stack in written]
             try:
                 slurm.submit(jobs, tag, options, runs.absolute() / "sweep" / "slurm")
@@ -98,7 +97,7 @@ def watch(plan: Sequence[PlannedRun], progress: Progress, runs: Path, fail_fast:
     `cancel`.
     """
     ended = {planned.name for planned in plan if planned.done}
-    cancellations = files.Cancellations(runs)
+    cancellations = queued.Cancellations(runs)
     try:
         while True:
             try:
@@ -135,7 +134,7 @@ def cancel(runs: Path, names: Sequence[str] | None) -> Iterator[str]:
 
     Yields a message for each that was running or queued, and for each failure.
     """
-    files.Cancellations(runs).request([files.ALL] if names is None else names)  # for sweeps on this and other machines
+    queued.Cancellations(runs).request([queued.ALL] if names is None else names)  # for sweeps on any machine
     try:
         jobs = submitted(runs)
         going_on = {job.name for name, job in jobs.items() if names is not None and name not in names}
@@ -177,7 +176,7 @@ def terminate(holder: Holder) -> bool:
 def queue_of(runs: Path) -> dict[str, str]:
     """Return the state of each run in the cluster's queue; if Slurm does not respond, warn and return none."""
     try:
-        return queued(runs)
+        return states_in_queue(runs)
     except LnReproError as error:
         warn(str(error))
         return {}

@@ -9,7 +9,7 @@ from torch import nn
 from ln_repro.model import init
 from ln_repro.model.layers import DecoderLayer, EncoderLayer, Shape, Stack
 from ln_repro.model.residual import Place
-from ln_repro.model.schemes.later import Admin, DeepNorm, measure
+from ln_repro.model.schemes.later import Admin, DeepNorm, initialise_admin
 from ln_repro.model.schemes.ngpt import FIRST_RATE
 from ln_repro.model.schemes.registry import SCHEMES
 from ln_repro.model.sub_layers import Attention, FeedForward
@@ -319,7 +319,7 @@ def test_admin_starts_from_the_variances_on_a_mini_batch(build_model):
     """Each weight is the standard deviation of the stream so far, as an ordinary pass shows it."""
     model = build_model(norm="admin", **SMALL).train()
     source, target = torch.randint(4, 40, (3, 6)), torch.randint(4, 40, (3, 5))
-    measure(model, lambda: model(source, None, target))
+    initialise_admin(model, lambda: model(source, None, target))
     assert model.training
     model.eval()
     seen = []

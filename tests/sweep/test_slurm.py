@@ -120,12 +120,13 @@ def test_a_job_starts_a_run_whose_holder_has_gone_unless_another_process_has_end
 
 
 def test_the_queue_is_read_once_for_all_jobs_if_there_are_any(queue, tmp_path):
-    assert cluster.queued(tmp_path) == {} and not (tmp_path / "asked").exists()
+    assert cluster.states_in_queue(tmp_path) == {} and not (tmp_path / "asked").exists()
     plan = plan_of(4, tmp_path)
     queued.write([[run] for run in plan[:3]], cluster.arrays(tmp_path) / "ours")
     queued.write([plan[3:]], cluster.arrays(tmp_path) / "alone")
     queue("5_0|RUNNING|ours\n5_2|PENDING|ours\n6|COMPLETING|alone\n7_1|RUNNING|somebody else's\n8|PENDING|(null)\n")
-    assert cluster.queued(tmp_path) == {plan[0].name: "running", plan[2].name: "queued", plan[3].name: "running"}
+    states = {plan[0].name: "running", plan[2].name: "queued", plan[3].name: "running"}
+    assert cluster.states_in_queue(tmp_path) == states
     assert len((tmp_path / "asked").read_text().splitlines()) == 1
 
 
@@ -146,7 +147,7 @@ def test_a_run_of_a_queued_stack_that_is_cancelled_is_free_and_with_the_last_one
     queued.write([plan], cluster.arrays(tmp_path) / "ours")
     queue("5_0|PENDING|ours\n")
     assert len([*cluster.cancel(tmp_path, [plan[0].name])]) == 2 and not (tmp_path / "cancelled").exists()
-    assert cluster.queued(tmp_path) == {plan[1].name: "queued"}
+    assert cluster.states_in_queue(tmp_path) == {plan[1].name: "queued"}
     assert len([*cluster.cancel(tmp_path, [plan[1].name])]) == 2
     assert (tmp_path / "cancelled").read_text() == "5_0\n"
 
@@ -159,7 +160,7 @@ def test_with_fail_fast_jobs_that_wait_are_cancelled_after_a_failure_that_the_us
     plan = plan_of(2, tmp_path)
     queued.write([[run] for run in plan], cluster.arrays(tmp_path) / "ours")
     queue("5_0|RUNNING|ours\n5_1|PENDING|ours\n")
-    progress = Progress(plan, lambda: cluster.queued(tmp_path), Console(file=(tmp_path / "screen").open("w")))
+    progress = Progress(plan, lambda: cluster.states_in_queue(tmp_path), Console(file=(tmp_path / "screen").open("w")))
     answers = iter(["5_1|PENDING|ours\n"] * 2)  # the first run ends without a record, and then both jobs have ended
 
     def show(states: dict[str, str]) -> None:
@@ -253,7 +254,7 @@ def test_a_job_that_ended_before_its_run_began_is_explained(queue, script, tmp_p
     log.write_text("line 19: module: command not found\n")
     assert call("status")[2] == ""
     queue("")
-    progress = Progress(plan, lambda: cluster.queued(runs), Console(file=(tmp_path / "screen").open("w")))
+    progress = Progress(plan, lambda: cluster.states_in_queue(runs), Console(file=(tmp_path / "screen").open("w")))
     cluster.watch(plan, progress, runs)
     expected = f"line 19: module: command not found (see {log})"
     assert progress.failures == [f"{plan[0].label}: its job ended before it began, {expected}"]

@@ -34,18 +34,18 @@ def _cast(tensors: tuple[Tensor, ...], dtype: torch.dtype) -> list[Tensor]:
     return made
 
 
-Place = tuple[dict[str, Any], str]
+Slot = tuple[dict[str, Any], str]
 """Where a parameter is: the dictionary of a module's own parameters, and a name in it."""
 
 
-def places(model: nn.Module, kind: type[nn.Module] = nn.Module) -> list[Place]:
-    """Return where the modules of a kind have parameters; a shared one is in several places."""
+def slots(model: nn.Module, kind: type[nn.Module] = nn.Module) -> list[Slot]:
+    """Return where the modules of a kind have parameters; a shared one is in several slots."""
     modules = [module for module in model.modules() if isinstance(module, kind)]
     return [(of._parameters, name) for of in modules for name, value in of._parameters.items() if value is not None]
 
 
 @contextmanager
-def replaced(where: Sequence[Place], tensors: Sequence[Tensor]) -> Iterator[None]:
+def replaced(where: Sequence[Slot], tensors: Sequence[Tensor]) -> Iterator[None]:
     """Return a context in which a model computes with other tensors in place of some parameters.
 
     It does the same as `torch.func.functional_call` in a tenth of the time.
@@ -69,7 +69,7 @@ def weights_in(dtype: torch.dtype | None, model: nn.Module) -> Iterator[None]:
     if dtype is None:
         yield
         return
-    where = places(model, nn.Linear)
+    where = slots(model, nn.Linear)
     low = CastTogether.apply(dtype, *(of[name] for of, name in where))  # type: ignore[no-untyped-call]
     with replaced(where, low):
         yield

@@ -19,7 +19,7 @@ from ln_repro.errors import LnReproError
 from ln_repro.records.run_dir import RunFolder
 
 
-def follow(descriptor: int, lock: int, arguments: Sequence[str], stop: StopRequest) -> int:
+def train_in_stack(descriptor: int, lock: int, arguments: Sequence[str], stop: StopRequest) -> int:
     """Let the stack's process train the run with these arguments of a worker, and return the exit status.
 
     ``descriptor`` is that of the socket, and ``lock`` that of the file that stays locked while the run is trained.

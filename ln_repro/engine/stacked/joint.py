@@ -6,7 +6,7 @@ import torch
 from fairseq import utils
 from torch import Tensor, nn
 
-from ln_repro.engine.plugin.precision import CastTogether, places, replaced
+from ln_repro.engine.plugin.precision import CastTogether, replaced, slots
 from ln_repro.engine.stacked.operations import OutOfVmap
 from ln_repro.engine.trainer import Gradients, StrictTrainer
 from ln_repro.model.batch import Batch
@@ -26,11 +26,11 @@ class Joint:
         first = [*self.model.parameters()]
         self.shapes = [parameter.shape for parameter in first]
         self.sizes = [parameter.numel() for parameter in first]
-        self.places = places(self.model)
+        self.slots = slots(self.model)
         numbers = {id(parameter): number for number, parameter in enumerate(first)}
-        self.numbers = [numbers[id(of[name])] for of, name in self.places]
-        linear = {id(of) for of, _ in places(self.model, nn.Linear)}
-        self.linear = [number for number, (of, _) in enumerate(self.places) if id(of) in linear]
+        self.numbers = [numbers[id(of[name])] for of, name in self.slots]
+        linear = {id(of) for of, _ in slots(self.model, nn.Linear)}
+        self.linear = [number for number, (of, _) in enumerate(self.slots) if id(of) in linear]
         self.gradients = torch.zeros(len(models), sum(self.sizes), device=first[0].device)
         self.matrix = torch.empty_like(self.gradients)
         for model, *rows in zip(models, self.matrix, self.gradients, strict=True):
@@ -69,7 +69,7 @@ class Joint:
                 weights[number] = weight
 
         def of_row(weights: list[Tensor]) -> Tensor:
-            with replaced(self.places, weights):
+            with replaced(self.slots, weights):
                 logits: Tensor = self.model(**inputs)[0]
             return logits
 

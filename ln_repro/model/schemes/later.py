@@ -64,11 +64,11 @@ class AdminClosed(Residual):
 
 
 class Admin(AdminClosed):
-    """Admin as published: omega is initially the standard deviation of the sum of all earlier outputs (`measure`)."""
+    """Admin as published: omega is initially the standard deviation of the sum of all earlier outputs."""
 
 
 @torch.no_grad()
-def measure(model: nn.Module, forward: Callable[[], object]) -> None:
+def initialise_admin(model: nn.Module, forward: Callable[[], object]) -> None:
     """Initialise `Admin` in a new model from a mini-batch without dropout, which ``forward`` passes through the model.
 
     Other schemes do not need it.
