@@ -109,7 +109,7 @@ class Report:
         values = evidence.values(self.arms, self.metric.of)
         effect, label = self.metric.effect(values), self.label or self.metric.name(self.arms)
         if values and not any(values) and self.metric.scale is LOG:
-            return Finding(REPRODUCED, text=f"{label}: never")
+            return Finding(REPRODUCED, text=f"{label}: not within the run")
         return Finding(REPRODUCED) if math.isnan(effect.value) else Finding(REPRODUCED, effect, f"{label}: {effect}")
 
 

@@ -15,6 +15,7 @@ from ln_repro.claims.judge import UNJUDGED, Judged, Row
 from ln_repro.claims.words import ends_words, named
 from ln_repro.report.tables import Table
 from ln_repro.system.files import Json
+from ln_repro.system.progress import plural
 
 LEADING = ("MT-1.anchored", "MT-4", "MT-5.bleu")
 """The claims in the README: whether warm-up is needed, whether Pre-LN is as good, whether it is faster."""
@@ -65,13 +66,10 @@ def _found(judged: Judged) -> tuple[str, str, str]:
     """Return the symbol of the verdict, the effect, and the number of seeds with a word on the model or the verdict."""
     effect = judged.effect and not math.isnan(judged.effect.value) and str(judged.effect)
     unjudged = judged.note == UNJUDGED
-    details = [MODELS.get(judged.setting, ""), _seeds(judged), "" if unjudged else judged.note]
+    seeds = plural(judged.seeds, "seed") if judged.seeds else "not all arms run"
+    details = [MODELS.get(judged.setting, ""), seeds, "" if unjudged else judged.note]
     symbol = "·" if unjudged else SYMBOLS[judged.verdict]
     return symbol, effect or judged.ours.partition(";")[0], ", ".join(filter(None, details))
-
-
-def _seeds(judged: Judged) -> str:
-    return f"{judged.seeds} seed{'' if judged.seeds == 1 else 's'}"
 
 
 def _rule(row: Row) -> str:
@@ -79,7 +77,7 @@ def _rule(row: Row) -> str:
     explored = [judged for judged in row.others if judged.explored]
     words = "amended" if any(judged.older for judged in explored) else "before"
     if not explored and any(judged.older for judged in row.others):
-        words = "before, in part known"
+        words = "before some runs"
     agreeing = [judged.data for judged in explored if judged.replicated == judged.explored != INCONCLUSIVE]
     return f"{words}, replicated on {', '.join(map(named, agreeing))}" if agreeing else words
 
@@ -128,7 +126,7 @@ def details(row: Row, width: int) -> Iterator[Text]:
 
 def _judged(place: str, judged: Judged, width: int, cost: str = "") -> Iterator[Text]:
     """Yield the verdict on one kind of data, what it rests on, and the command that runs it."""
-    notes = [judged.note, _seeds(judged) if judged.seeds else ""]
+    notes = [judged.note, plural(judged.seeds, "seed") if judged.seeds else ""]
     if judged.replicated and judged.explored:
         notes += [f"new seeds: {judged.replicated}", f"exploratory: {judged.explored}"]
     heading = Text(f"\n{place}: ").append(judged.verdict, COLOURS[judged.verdict])

@@ -19,7 +19,9 @@ SETTING = "toy"
 STACKS = ("encoder", "decoder")
 BEFORE = 0.5
 """Where update 0 is drawn on the logarithmic axis."""
-OUTCOMES = {True: ("trains", "#44AA99", "-", 10), False: ("does not train", "#882255", "--", -9)}
+LEADING = "postln"
+"""The scheme whose median is drawn; of the others, there are thin lines alone."""
+OUTCOMES = {True: ("Post-LN trains", "#44AA99", "-", 10), False: ("Post-LN does not", "#882255", "--", -9)}
 """Name, colour and line style of runs that train, and of those that do not, and how far above its line a name is."""
 RAMPED = ("postln", "deepnorm")
 """Schemes of which one stack alone has had a ramp."""
@@ -31,9 +33,9 @@ RAMPS = {
 }  # fmt: skip
 """A scheme's arms: the part of the model with a ramp, the BLEU at which its name stands beside the line, and looks."""
 BURSTS = {
-    ("postln_nowarm", 0.0005): ("Post-LN, no burst", "#44AA99", "-.", 10),
-    ("postln_nowarm_burst", 0.005): ("Post-LN, burst", COLOURS["postln"], "-", -9),
-    ("preln_nowarm_burst", 0.02): ("Pre-LN, burst", COLOURS["preln"], "--", 10),
+    ("postln_nowarm", 0.0005): ("Post-LN, 0.0005", "#44AA99", "-.", 10),
+    ("postln_nowarm_burst", 0.005): ("Post-LN, 0.005 → 0.0005", COLOURS["postln"], LINES[False], -9),
+    ("preln_nowarm_burst", 0.02): ("Pre-LN, 0.02 → 0.002", COLOURS["preln"], LINES[False], 10),
 }  # fmt: skip
 """Arms and rates with the name, colour and line style of each, and how far above its line the name is."""
 Curve = Mapping[int, float]
@@ -47,6 +49,7 @@ class Collapse:
     """The probes of a run, by stack."""
 
     id: str
+    scheme: str
     trains: bool
     cosine: Mapping[str, Curve]  # mean pairwise cosine of the tokens in the stack's output
     gradient: Mapping[str, Curve]  # norm of that of the first layer's W2, over that at update 0; empty if that is 0
@@ -79,7 +82,7 @@ def _collapse(run: Run, trains: bool) -> Collapse | None:
     first = {stack: {at: values["gradient"][f"{stack}.w2"][0] for at, values in probes.items()} for stack in STACKS}
     gradient = {stack: {at: norm / curve[0] for at, norm in curve.items() if curve[0]}
                 for stack, curve in first.items()}  # fmt: skip
-    return Collapse(run.record.id, trains, cosine, gradient)
+    return Collapse(run.record.id, run.record.axes.norm, trains, cosine, gradient)
 
 
 def by_ramp(parts: Sequence[Evidence], scheme: str) -> dict[str, dict[float, list[float]]]:
@@ -155,9 +158,13 @@ def _draw(probed: Sequence[Collapse], ramped: Mapping[str, Bleus], figure: Figur
                                hspace=0.14)  # fmt: skip
     for row, stack in enumerate(STACKS):
         cosine, gradient = (figure.add_subplot(grid[row, column]) for column in range(2))
-        by_outcome = [(look, [run for run in probed if run.trains is trains]) for trains, look in OUTCOMES.items()]
-        _draw_curves(cosine, [(look, [run.cosine[stack] for run in runs]) for look, runs in by_outcome])
-        _draw_curves(gradient, [(look, [run.gradient[stack] for run in runs]) for look, runs in by_outcome])
+        for axis, part in ((cosine, "cosine"), (gradient, "gradient")):
+            for run in (run for run in probed if run.scheme != LEADING):
+                _draw_run(axis, getattr(run, part)[stack], OUTCOMES[run.trains][1])
+            _draw_curves(axis, [
+                (look, [getattr(run, part)[stack] for run in probed if (run.scheme, run.trains) == (LEADING, trains)])
+                for trains, look in OUTCOMES.items()
+            ])  # fmt: skip
         cosine.set_ylim(-0.03, 1.06)
         cosine.set_ylabel(stack.capitalize(), fontweight="bold")
         gradient.set_yscale("log")
@@ -181,7 +188,7 @@ def _draw_curves(axis: Axes, groups: Sequence[tuple[Look, Sequence[Curve]]]) -> 
     for (name, colour, line, up), of_group in groups:
         curves = [curve for curve in of_group if curve]
         for curve in curves:
-            axis.plot([max(at, BEFORE) for at in curve], [*curve.values()], color=colour, linewidth=0.5, alpha=0.4)
+            _draw_run(axis, curve, colour)
         shared = sorted(set.intersection(*map(set, curves))) if curves else []
         if shared:
             middle = [median(curve[at] for curve in curves) for at in shared]
@@ -193,12 +200,17 @@ def _draw_curves(axis: Axes, groups: Sequence[tuple[Look, Sequence[Curve]]]) -> 
     axis.minorticks_off()
 
 
+def _draw_run(axis: Axes, curve: Curve, colour: str) -> None:
+    axis.plot([max(at, BEFORE) for at in curve], [*curve.values()], color=colour, linewidth=0.5, alpha=0.35)
+
+
 def _draw_ramps(axis: Axes, bleus: Bleus) -> None:
     """Draw the BLEU of a scheme by rate for each part of the model with a ramp, and its name where it falls."""
     for arm, (name, height, colour, line, mark) in RAMPS.items():
         if curve := bleus[arm]:
             seeds = [(rate, bleu) for rate, of_rate in curve.items() for bleu in of_rate]
-            axis.plot(*zip(*seeds, strict=True), mark, color=colour, markersize=2.8, alpha=0.6)
+            fill = "white" if arm == "nowarm" else colour  # whose colour and marker are those of "warm"
+            axis.plot(*zip(*seeds, strict=True), mark, color=colour, markersize=2.8, markerfacecolor=fill, alpha=0.6)
             medians = {rate: median(of_rate) for rate, of_rate in curve.items()}
             axis.plot([*medians], [*medians.values()], color=colour, linestyle=line)
             if place := crosses(medians, height):

@@ -134,9 +134,9 @@ def _draw(drawn: Sequence[Column], kind: Kind, figure: Figure) -> None:
         curves.tick_params(which="both", left=curves is first, labelleft=curves is first)
     _name_lines(first, drawn[0], kind, top)
     first.set_ylabel("validation NLL above\nthe best run (bits)")
-    note = ["peak learning rate; bars: LR50, where half of the seeds train, with its 95 % interval"]
+    note = ["peak learning rate; bars: LR50, where half of the seeds train, with its 95 % interval or a bound"]
     if any(column.limits[1] for column in drawn):
-        note += ["open: replication with new seeds, which leads below; filled, and below in grey: exploration"]
+        note += ["filled: exploration; open: replication with new seeds"]
     if not kind.named:
         note += ["dashed: no warm-up"]
     figure.text(sides["left"], 0.31, "\n".join(note), va="center")
@@ -191,7 +191,10 @@ def _draw_limits(axis: Axes, column: Column, first: bool) -> None:
                 height = row + (0.17 - 0.34 * number) * all(column.limits)
                 ends = [min(max(end, low), high) for end in limit.interval]
                 axis.plot(ends, [height] * 2, color=colours[arm], linewidth=2.2, alpha=0.5, solid_capstyle="butt")
-                if 0 < limit.median < math.inf:
+                if not 0 < limit.median < math.inf:  # only a bound is known
+                    end, mark = (high, ">") if limit.median else (low, "<")
+                    axis.plot([end], [height], mark, color=colours[arm], markersize=4, clip_on=False)
+                else:
                     axis.plot([limit.median], [height], MARKS[ArmName.of(arm).scheme], color=colours[arm], markersize=4,
                               markerfacecolor="white" if number else colours[arm])  # fmt: skip
     axis.set_yticks(range(len(NAMES)), [*NAMES.values()] if first else [""] * len(NAMES))
@@ -208,29 +211,31 @@ def _draw_factors(axis: Axes, column: Column, first: bool) -> None:
     axis.set(xlim=(0, 1), ylim=(0, 1))
     across, down = {False: 0.18, True: 0.78}, {"postln": 0.7, "preln": 0.12}
     places = {arm: (across[name.warm], down[name.scheme]) for arm in NAMES for name in [ArmName.of(arm)]}
-    axis.text(0.48, 1.05, column.title, ha="center", va="center", fontweight="bold")
     for warm, x in across.items():
         axis.text(x, 0.9, "warm-up" if warm else "no warm-up", ha="center", va="center", color=GREY)
     for scheme, y in down.items() if first else ():
         axis.text(-0.08, y, f"LR50, {SCHEME_NAMES[scheme]}", ha="right", va="center", color=COLOURS[scheme])
     explored, replicated = column.limits
-    parts = [replicated, explored] if len(replicated) == len(NAMES) else [explored, replicated]
+    whole = len(replicated) == len(NAMES)
+    parts = [replicated, explored] if whole else [explored, replicated]
+    words = f"{column.title}, {'new seeds (grey: exploration)' if whole else 'exploration'}"
+    axis.text(0.48, 1.05, words, ha="center", va="center", fontweight="bold")
     for number, part in enumerate(parts):
         look: dict[str, Any] = {"ha": "center", "va": "center", "color": GREY if number else "black"}
         bold: dict[str, Any] = {} if number else {"fontsize": 9, "fontweight": "bold"}
         for arm, limit in part.items():
             x, y = places[arm]
-            axis.text(x, y - 0.14 * number, limit_words(limit), **look, **bold)
+            axis.text(x, y - 0.14 * number, limit_label(limit), **look, **bold)
         for arms in FACTORS.values():
             if all(arm in part for arm in arms):
                 above, below = (part[arm] for arm in arms)
                 (x, y), (last_x, last_y) = (places[arm] for arm in arms)
                 arrow = "" if number else " →" if y == last_y else " ↓"
-                if words := factor_words(above.over(below)):
-                    axis.text((x + last_x) / 2, (y + last_y) / 2 - 0.14 * number, words + arrow, **look)
+                if factor := factor_words(above.over(below)):
+                    axis.text((x + last_x) / 2, (y + last_y) / 2 - 0.14 * number, factor + arrow, **look)
 
 
-def limit_words(limit: Lr50) -> str:
+def limit_label(limit: Lr50) -> str:
     """Return an LR50 with two digits; one that is not between the rates run as the end that it is beyond."""
     if math.isinf(limit.median):
         return f"> {rate_words(limit.interval[0])}"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ln_repro.claims.evidence import Arm, Named
+from ln_repro.claims.evidence import Arm, ArmOf
 from ln_repro.claims.judge import Archive
 from ln_repro.claims.lr50 import lr50
 from ln_repro.records.archive import Kept, Run
@@ -16,7 +16,7 @@ from ln_repro.report.figure_collapse import collapses
 from ln_repro.report.figure_convergence import FASTER, FIGURE_4B, SLOWER, catches_up, curves, draw_convergence
 from ln_repro.report.figure_initialisation import draw_initialisation
 from ln_repro.report.figure_ramp import counted, draw_ramp, maps
-from ln_repro.report.figure_rates import FLOOR, columns, draw_rates, limit_words
+from ln_repro.report.figure_rates import FLOOR, columns, draw_rates, limit_label
 from ln_repro.report.figures import draw_all
 from scripts.demo import draw_losses
 from tests import committed
@@ -30,7 +30,7 @@ RATES = {
 }
 
 
-def archive(runs: Sequence[Run], arms: Named = named) -> Archive:
+def archive(runs: Sequence[Run], arms: ArmOf = named) -> Archive:
     """Return an archive of runs; those with seeds above 100 are the replication."""
     parts = [gathered([run for run in runs if (run.seed > 100) == later]) for later in (False, True)]
     return Archive(Kept(runs, [], {}, {}), arms, *parts)  # type: ignore[arg-type]
@@ -52,9 +52,9 @@ def test_lr50_stands_in_the_figure_as_in_the_evidence_and_beyond_the_rates_as_an
     limits, _ = column.limits
     expected = lr50(made_up.evidence["toy"], "postln_warm")
     assert expected and limits["postln_warm"].median == expected.median and column.rates == [1e-3, 2e-3, 4e-3]
-    assert limit_words(limits["preln_nowarm_anchored"]) == "> 0.004"
+    assert limit_label(limits["preln_nowarm_anchored"]) == "> 0.004"
     (column,) = columns(archive(on_rates("toy", {"postln_nowarm": {1e-3: [0.0]}, "postln_warm": {1e-3: [90.0] * 3}})))
-    assert limit_words(column.limits[0]["postln_nowarm"]) == "< 0.001"
+    assert limit_label(column.limits[0]["postln_nowarm"]) == "< 0.001"
 
 
 def test_epoch_nine_of_pre_ln_is_epoch_fifteen_of_post_ln_on_multi30k() -> None:

@@ -5,6 +5,7 @@ import pytest
 
 from ln_repro.claims.causes import ARMS, VANISHING, area_under_curve, probes, separation
 from ln_repro.claims.rates import lowest_loss
+from ln_repro.records.archive import Run
 from ln_repro.system.paths import CHECKOUT
 from tests import committed
 
@@ -38,10 +39,19 @@ def test_the_ramp_that_post_ln_and_deepnorm_need_is_first_of_all_the_encoders() 
         assert training("preln_warm", rate) == [True] * 5 and sum(training("preln_nowarm_anchored", rate)) <= 3
     explored = committed.archive().evidence["toy"]
     assert sum(map(explored.trained, explored.curve("deepnorm_warm")[0.008])) == 1
+    without = [part.trained(run) for part in (explored, evidence) for run in part.curve("deepnorm_nowarm")[0.002]]
+    assert (sum(without), len(without)) == (2, 8)
+    (failing,) = (run for run in evidence.curve("postln_warm_encoder")[0.002] if not evidence.trained(run))
+    assert min(*relative_gradients(failing, "encoder"), *relative_gradients(failing, "decoder")) > 1e-4
 
 
-def test_tokens_become_alike_in_every_run_of_post_ln_that_does_not_train_and_without_warm_up_at_once() -> None:
-    evidence = committed.archive().replication["toy"]
+def relative_gradients(run: Run, stack: str) -> list[float]:
+    norms = [values["gradient"][f"{stack}.w2"][0] for values in probes(run, "collapse").values()]
+    return [norm / norms[0] for norm in norms]
+
+
+def test_tokens_become_alike_in_every_run_of_post_ln_at_too_high_a_rate_and_without_warm_up_at_once() -> None:
+    evidence, collapsed = committed.archive().replication["toy"], 0
     for arm, early in (("postln_nowarm", True), ("postln_warm", False), ("preln_nowarm_anchored", True)):
         curve = evidence.curve(arm)
         above = [run for rate, runs in curve.items() if rate >= lowest_loss(curve) for run in runs]
@@ -50,7 +60,12 @@ def test_tokens_become_alike_in_every_run_of_post_ln_that_does_not_train_and_wit
             {at: values["cosine"]["encoder"][-1] for at, values in probes(run, "collapse").items()} for run in failing
         ]
         assert len(cosines) >= 12 and all((of_run[8] > 0.99) is early for of_run in cosines)
-        assert arm.startswith("preln") or all(of_run[max(of_run)] > 0.75 for of_run in cosines)
+        if arm.startswith("postln"):
+            collapsed += len(failing)
+            assert all(of_run[max(of_run)] > 0.75 and max(of_run.values()) > 0.98 for of_run in cosines)
+            assert all(min(relative_gradients(run, "encoder")) < 1e-4 for run in failing)
+            assert all(min(relative_gradients(run, "encoder")) > 1e-3 for run in above if run not in failing)
+    assert collapsed == 40
     last = [probes(run, "collapse") for run in evidence.curve("postln_nowarm")[0.004]]
     losses = [values[max(values)]["nll"] for values in last]
     assert all(7 < loss["eval"] < 9 and 5 < loss["dropout"] < 5.5 for loss in losses)

@@ -142,13 +142,13 @@ def _over_start(run: Run, kind: str = "norm_of_mean") -> float:
     return gradients(run, run.record.axes.warmup_updates, kind)[-1] / start[-1] if start else math.nan
 
 
-OVER_START = Metric("last layer's gradient after the ramp over that at the start", _over_start, "x{}", LOG)
+OVER_START = Metric("last layer's gradient after the ramp over that at the start", _over_start, "x{} in gradient", LOG)
 OVER_START_OF_NORMS = Metric(
-    "the same with the mean of the batches' norms", partial(_over_start, kind="mean_of_norms"), "x{}", LOG
+    "the same with the mean of the batches' norms", partial(_over_start, kind="mean_of_norms"), "x{} in gradient", LOG
 )
 UNEVEN = Metric(
     "largest over smallest gradient",
-    lambda run: max(unevenness_after(run, part, PROBE_BATCHES) for part in CHECKPOINTS), "x{}", LOG,
+    lambda run: max(unevenness_after(run, part, PROBE_BATCHES) for part in CHECKPOINTS), "x{} in gradient", LOG,
 )  # fmt: skip
 
 
