@@ -66,9 +66,12 @@ def read_archive(folder: Path) -> Archive:
     """Return the records in a folder and the evidence from them."""
     kept, arms = read_kept(folder), Arms(folder)
     parts = [[run for run in kept.runs if (run.seed > EXPLORED) == later] for later in (False, True)]
-    stopped = read_kept(stopped_folder(folder)).runs if stopped_folder(folder).is_dir() else ()
     evidence, replication = (evidence_of(runs, arms, kept.corpora) for runs in parts)
-    return Archive(kept, arms, evidence, replication, stopped)
+    if not (place := stopped_folder(folder)).is_dir():
+        return Archive(kept, arms, evidence, replication)
+    late, ended = read_kept(place), {run.record.id for run in kept.runs}
+    stopped = [run for run in late.runs if run.record.id not in ended]
+    return Archive(replace(kept, problems=[*kept.problems, *late.problems]), arms, evidence, replication, stopped)
 
 
 def evidence_of(runs: Sequence[Run], named: ArmOf, entropies: Entropies) -> dict[str, Evidence]:

@@ -47,21 +47,22 @@ def collect_command(options: argparse.Namespace) -> int:
         with locked(archive):
             known = {record.id: record for record in read_kept(archive).records}
             new: dict[str, list[tuple[Record, Mapping[str, bytes]]]] = {}
+            done = dict.fromkeys(folder for folder, _ in chosen)
             for folder, record in chosen:
                 try:
                     kept, files = files_of(folder, record)
-                    done = f"copied as {kept.id}"
+                    done[folder] = f"copied as {kept.id}"
                     if (there := known.get(kept.id)) and kept == there.model_copy(update={"archive": ""}):
-                        done = f"{kept.id} is there already"
+                        done[folder] = f"{kept.id} is there already"
                     elif there and not options.replace:
                         raise LnReproError(f"another record of {kept.id} exists (--replace overwrites it)")
                     else:
                         new.setdefault(Name.of(kept.exp).setting, []).append((kept, files))
                 except LnReproError as error:
-                    done, refused = f"not copied: {error}", refused + 1
-                print(f"{folder.path}: {done}")
+                    done[folder], refused = f"not copied: {error}", refused + 1
             for setting, runs in sorted(new.items()):
                 add(archive, setting, runs)
+            print("\n".join(f"{folder.path}: {words}" for folder, words in done.items()))
     if not finished:
         print(f"no finished runs in {runs_folder()}")
     if left_out := len(finished) - len(chosen):
@@ -78,9 +79,14 @@ def stopped(folder: RunFolder) -> Record:
         raise UserError(f"collect: {folder.path} has ended; leave out --stopped")
     with folder.lock():  # nothing else runs it
         settings = dict(folder.experiment or {})
-        run_id = settings.pop("id")
-        experiment = build(settings)
+        run_id, experiment, events = settings.pop("id", None), build(settings), folder.events.read()
+        if not events:
+            raise UserError(f"collect: {folder.path}: training has not begun; leave it out")
         corpus = prepare(experiment.data, experiment.paths.data, say)
-        record = record_of(experiment, run_id, facts(experiment, corpus), folder.events.read(), stopped=True)
+        if experiment.id(corpus.fingerprint) != run_id:
+            raise UserError(f"collect: {folder.path}: its corpus has changed since; restore the text")
+        record = record_of(experiment, run_id, facts(experiment, corpus), events, stopped=True)
+        if record.status != "stopped":
+            raise UserError(f"collect: {folder.path}: training has ended; the run's own command finishes its record")
     unknown = dict.fromkeys(("python", "system", *PACKAGES))  # this may be another machine
     return record.model_copy(update={"environment": {**record.environment, **unknown}})

@@ -3,6 +3,7 @@
 import argparse
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 
 from ln_repro.commands.messages import complaints, say
 from ln_repro.errors import LnReproError, UserError
@@ -16,18 +17,27 @@ from ln_repro.records.archive import (
     differing,
     read_kept,
     records_folder,
+    stopped_folder,
     unpacked,
 )
 from ln_repro.records.events import valid_events
 from ln_repro.records.record import Record
 from ln_repro.runner import bleu
 from ln_repro.system.files import sha256
-from ln_repro.system.progress import progress
+from ln_repro.system.progress import plural, progress
 
 
 def verify_command(options: argparse.Namespace) -> int:
     """Run `verify`: check every record against its archived events, and recompute its BLEU from the hypotheses."""
     folder = options.records or records_folder()
+    problems = check(folder)
+    if options.records is None and stopped_folder(folder).is_dir():
+        problems += check(stopped_folder(folder))
+    return complaints(problems)
+
+
+def check(folder: Path) -> list[str]:
+    """Check a folder of records, report how many are valid, and return the problems."""
     kept, archives = read_kept(folder), archive_folder(folder)
     known = checksums(archives)
     by_archive: dict[str, list[Record]] = {name: [] for name in known}
@@ -55,9 +65,9 @@ def verify_command(options: argparse.Namespace) -> int:
                 advance(1)
     if not kept.records and not problems:
         problems = [f"{folder}: it has no records"]
-    print(f"{len(kept.runs)} records are valid; BLEU recomputed for {rescored['']}")
+    print(f"{folder.name}: {plural(len(kept.runs), 'valid record')}; BLEU recomputed for {rescored['']}")
     print(f"not recomputed for {rescored[None]}: hypotheses or prepared corpus are not here")
-    return complaints(problems)
+    return problems
 
 
 def events_problem(record: Record, files: Mapping[str, bytes]) -> str | None:

@@ -153,7 +153,7 @@ class SegmentedIwslt14(Iwslt14):
         lines = [line for line in read_lines(files["code"]) if not line.startswith("#version")]
         if odd := [line for line in lines if len(line.split(" ")) != 2]:
             raise UserError(f"{files['code']}: expected two symbols a line, found {odd[0][:80]!r}; {self.by_hand}")
-        if len(lines) != data.bpe_merges:
+        if not lines or len(lines) != data.bpe_merges:
             raise UserError(f"data.bpe_merges: {files['code']} has {len(lines)} merges, not {data.bpe_merges}")
         return "".join(f"{line}\n" for line in ("#version: 0.2", *lines))
 

@@ -43,6 +43,9 @@ def typed(key: str, value: Any) -> Any:
     Raises:
         UserError: the value is not of that type.
     """
+    if value is not None and isinstance(value, dict) != (key == "additional_parameters"):
+        kind = "options of sbatch, like {account: ours}" if key == "additional_parameters" else "a value without names"
+        raise UserError(f"launcher.{key}: expected {kind}, got {value!r}")
     if isinstance(value, dict):
         return {name: typed("", item) for name, item in value.items()}
     if isinstance(value, list) and key not in STRUCTURED:
@@ -51,9 +54,10 @@ def typed(key: str, value: Any) -> Any:
         raise UserError(f"launcher.{key}: expected true or false, got {value!r}")
     if key in NUMBERS and value is not None:
         try:
-            return NUMBERS[key](value if isinstance(value, str) else "")
+            number = NUMBERS[key](value if isinstance(value, str) else "")
         except ValueError:
-            raise UserError(
-                f"launcher.{key}: expected a number, got {value!r}; for the options, see conf/slurm.yaml"
-            ) from None
+            number = -1
+        if number < 0:
+            raise UserError(f"launcher.{key}: expected a number, got {value!r}; for the options, see conf/slurm.yaml")
+        return number
     return value

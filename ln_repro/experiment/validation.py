@@ -27,8 +27,9 @@ Positive = Annotated[Number, Field(gt=0)]
 NotNegative = Annotated[Number, Field(ge=0)]
 Fraction = Annotated[Number, Field(ge=0, lt=1)]
 Whole = Annotated[int, BeforeValidator(_no_boolean)]
-Count = Annotated[Whole, Field(ge=1)]
-Natural = Annotated[Whole, Field(ge=0)]
+MOST = 10**12  # larger than any useful number, and small enough for the libraries that take it
+Count = Annotated[Whole, Field(ge=1, le=MOST)]
+Natural = Annotated[Whole, Field(ge=0, le=MOST)]
 UserPath = Annotated[Path, AfterValidator(expanded)]
 """A path in which ``~`` is the home folder."""
 FileName = Annotated[str, Field(pattern=r"^[^/.\p{Cc}\p{Zl}\p{Zp}][^/\p{Cc}\p{Zl}\p{Zp}]*$")]

@@ -96,10 +96,12 @@ def valid_events(lines: Iterable[bytes]) -> list[Event]:
 
 
 def _parsed(lines: Iterable[bytes]) -> Iterator[Event]:
-    """Yield the events in lines, some of which a crash may have cut off."""
+    """Yield the events in lines, some of which a crash may have cut off; other lines are none."""
     for line in lines:
         with contextlib.suppress(ValueError):
-            yield json.loads(line)
+            event = json.loads(line)
+            if isinstance(event, dict) and event.keys() >= {"kind", "update", "epoch"}:
+                yield event
 
 
 def _stays_valid(event: Event, resumed: Event) -> bool:

@@ -111,12 +111,10 @@ def parse_request(words: Sequence[str]) -> SweepRequest:
             arguments[key] = tuple(dict.fromkeys(value.split(","))) if key in LISTS else value
             if key == "seeds":
                 arguments[key] = seed_numbers(value)
-        elif (name := key.lstrip("+~")) in REFUSED:
-            raise UserError(f"{name}: {REFUSED[name]}")
         elif key.startswith("launcher."):
             options.append(word.partition(".")[2])
         else:
-            settings.append(word)
+            settings.append(accepted(word))
     request = validate(SweepRequest, {**arguments, "launcher_options": options, "settings": settings})
     if options and request.local:
         raise UserError(f"launcher.{options[0]}: needs launcher=slurm; on this machine use jobs=N or jobs_per_gpu=N")
@@ -130,6 +128,13 @@ def parse_request(words: Sequence[str]) -> SweepRequest:
     return request
 
 
+def accepted(setting: str) -> str:
+    """Return a setting for the runs of a grid, or raise `UserError` if it is one of `REFUSED`."""
+    if (name := setting.partition("=")[0].lstrip("+~")) in REFUSED:
+        raise UserError(f"{name}: {REFUSED[name]}")
+    return setting
+
+
 def seed_numbers(text: str) -> tuple[int, ...]:
     """Return the seeds that ``text`` means: 1 to N (``N``), a range (``101-105``), or a list of seeds and ranges.
 
@@ -139,7 +144,7 @@ def seed_numbers(text: str) -> tuple[int, ...]:
     expected = f"expected a number of seeds (5), a range (101-105) or a list (1,3,101-105), up to {MOST_SEEDS}"
     seeds: list[int] = []
     for word in text.split(",") if "," in text or "-" in text else [f"1-{text}"]:
-        parts = re.fullmatch(r"(\d+)(?:-(\d+))?", word)
+        parts = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", word)
         first, last = (int(parts[1]), int(parts[2] or parts[1])) if parts else (0, 0)
         if not 1 <= first <= last <= MOST_SEEDS:
             raise UserError(f"seeds: {expected}, got {text!r}")
@@ -174,7 +179,7 @@ def grid_runs(
             raise UserError(f"grid: {words}; the grid takes corpus={' or '.join(whole)}")
         raise UserError(f"arms: {words}{nearest(missing[0], arms)}")
     return [
-        GridRun(f"{corpus}_{arm}", seed, (*shared, *settings))
+        GridRun(f"{corpus}_{arm}", seed, (*map(accepted, shared), *settings))
         for seed in seeds
         for shared in grid.overrides
         for arm in grid.arms

@@ -57,8 +57,7 @@ class Pool:
     patience: float = math.inf  # time to do nothing but wait for runs that other processes have started
     waiting: list[Waiting] = field(default_factory=list)
     running: list[Running] = field(default_factory=list)
-    trainers: list["subprocess.Popen[bytes]"] = field(default_factory=list)  # of stacks
-    stack_logs: list[TextIO] = field(default_factory=list)
+    stacks: dict["subprocess.Popen[bytes]", TextIO] = field(default_factory=dict)  # trainers and what they log
 
     def run(self, plan: Sequence[PlannedRun]) -> None:
         """Run all unfinished runs; return when each has ended, here or in another sweep.
@@ -118,9 +117,9 @@ class Pool:
             processes = [trainer]
         else:
             log = self.logs / f"stack-{stack[0].planned.name}.log"
+            said = log.open("a+", encoding="utf-8", errors="replace")  # at the end of what an earlier stack said
             trainer, processes = queued.start_stack(files, logs, log, device.environment)
-            self.trainers.append(trainer)
-            self.stack_logs.append(log.open(encoding="utf-8", errors="replace"))
+            self.stacks[trainer] = said
         for waiting, process in zip(stack, processes, strict=True):
             self.waiting.remove(waiting)
             self.running.append(Running(waiting, device, process, trainer))
@@ -141,8 +140,13 @@ class Pool:
 
     def _collect(self) -> None:
         """Handle the runs that have ended: report them, or queue them again; report stacks that are none."""
-        for line in (line for log in self.stack_logs for line in log if ONE_BY_ONE in line):
-            self.progress.say(line.rpartition(" | ")[2].strip())
+        for trainer, log in list(self.stacks.items()):
+            ended = trainer.poll() is not None
+            for line in log:
+                if ONE_BY_ONE in line:
+                    self.progress.say(line.rpartition(" | ")[2].strip())
+            if ended:
+                self.stacks.pop(trainer).close()
         for running in list(self.running):
             status = running.process.poll()
             if status is None:
@@ -195,7 +199,7 @@ class Pool:
         """Let the runs that are still running save their state and exit; kill those that take too long."""
         for running in self.running:
             running.process.terminate()
-        processes = [*(running.process for running in self.running), *self.trainers]
+        processes = [*(running.process for running in self.running), *self.stacks]
         deadline = time.monotonic() + queued.STOP_SECONDS
         try:  # poll() and not wait(), which would block in a signal handler that has interrupted it
             while any(process.poll() is None for process in processes) and time.monotonic() < deadline:

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from statistics import median
+from typing import Any
+
+from pydantic import create_model
 
 from ln_repro.corpus.prepare import fingerprint, prepare
 from ln_repro.errors import UserError
@@ -17,11 +20,12 @@ from ln_repro.experiment.learning_rate import LearningRate
 from ln_repro.experiment.name import Name
 from ln_repro.experiment.precision import with_precision
 from ln_repro.experiment.settings import Experiment, build
-from ln_repro.experiment.validation import validate
+from ln_repro.experiment.validation import Count, Positive, Section, validate
 from ln_repro.records.run_dir import RunFolder
 from ln_repro.records.status import aligned
 from ln_repro.sweep.grid import AXES, Grid, GridRun, SweepRequest, along, grid_runs, select
 from ln_repro.system import gpu
+from ln_repro.system.files import Json
 from ln_repro.system.progress import Report
 
 Composed = tuple[GridRun, Experiment, LearningRate]
@@ -117,15 +121,15 @@ def table(
 def hours(plan: Sequence[PlannedRun], records: Path) -> str:
     """Return the estimated time of the runs that are not done, from records of their setting; "" without any."""
     file = records / f"{Name.of(plan[0].run.exp).setting}.jsonl"
-    recorded = []
-    for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
-        with suppress(ValueError):  # `ln-repro verify` reports damaged records
-            recorded.append(json.loads(line))
-    if not recorded:
+    seconds, device = [], ""
+    for line in file.read_text(encoding="utf-8", errors="replace").splitlines() if file.exists() else ():
+        with suppress(ValueError, KeyError, TypeError):  # `ln-repro verify` reports damaged records
+            record = json.loads(line)
+            device = "CPU" if record["environment"].get("device", "cpu") == "cpu" else "GPU"
+            seconds.append(record["train_seconds"] / max(1, record["updates"]))
+    if not seconds:
         return ""
-    seconds = median(record["train_seconds"] / max(1, record["updates"]) for record in recorded)
-    device = "CPU" if recorded[-1]["environment"].get("device", "cpu") == "cpu" else "GPU"
-    total = sum(planned.rate.total for planned in plan if not planned.done) * seconds
+    total = sum(planned.rate.total for planned in plan if not planned.done) * median(seconds)
     return f"; about {total / 3600:.1f} {device} hours"
 
 
@@ -136,12 +140,12 @@ def compose_runs(
     described = validate(Grid, grid(request.grid), f"grid/{request.grid}.yaml")
     if request.arms:
         described = described.model_copy(update={"arms": [*request.arms]})
-    corpus = request.corpus or described.corpus
+    corpus = described.corpus if request.corpus is None else request.corpus
     runs = grid_runs(described, corpus, request.seeds, request.settings, list(experiments()))
     for axis in AXES:
         values = getattr(request, axis)
         if not values and (key := getattr(described, axis)):
-            values = compose(runs[0].overrides).get("reference", {}).get(key)
+            values = reference(compose(runs[0].overrides), key, tuple[Positive, ...])
             if not values:
                 raise UserError(f"{axis}: the setting of {corpus} has no reference.{key}; give {axis}=A,B,C")
         if values:
@@ -159,13 +163,19 @@ def compose_runs(
                 "start: pre-trained weights do not fit every experiment of a sweep; "
                 "use `ln-repro run -m exp=NAME start=A,B`"
             )
-        if not (updates_per_epoch := settings.get("reference", {}).get("updates_per_epoch")):
+        if not (updates_per_epoch := reference(settings, "updates_per_epoch", Count)):
             raise UserError(f"reference.updates_per_epoch: is not set by {run.exp}; a sweep needs it to plan")
         composed.append((run, experiment, experiment.learning_rate(updates_per_epoch)))
     if undecided:
         say("precision=auto is resolved on this machine, which has no GPU: "
             "the jobs run in fp32 unless you give precision=bf16")  # fmt: skip
     return composed
+
+
+def reference(settings: Json, key: str, kind: Any) -> Any:
+    """Return a value of a setting's ``reference``, of a type; None if it has none; raise `UserError` if it is wrong."""
+    section = create_model("Reference", __base__=Section, **{key: (kind | None, None)})  # type: ignore[call-overload]
+    return getattr(validate(section, {key: settings.get("reference", {}).get(key)}, "reference"), key)
 
 
 def plan_runs(

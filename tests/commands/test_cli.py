@@ -202,6 +202,7 @@ def test_experiments_of_ones_own_are_run_listed_shown_and_swept(own, runs, call)
     [
         (b"", "grid/mine.yaml.arms: is not set"),
         (b"arms: [postln_warm]\nseeds: 3", "mine.yaml.seeds: no such option"),
+        (b"arms: [postln_warm]\noverrides: [[seed=3]]", "seed: a grid numbers its seeds"),
         (b"- postln_warm", "mine.yaml: expected keys with values, found a list"),
         (b"arms: [\xff]", "mine.yaml: settings must be UTF-8 text, but 'utf-8' codec can't decode"),
     ],

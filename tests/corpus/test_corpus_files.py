@@ -49,7 +49,7 @@ def test_odd_but_good_text(made, text):
 
 
 def test_no_more_merges_are_learnt_than_a_text_has(made, text):
-    assert made("files", bpe_merges=10**20, **text).codes == made("files", bpe_merges=1000, **text).codes != ""
+    assert made("files", bpe_merges=10**12, **text).codes == made("files", bpe_merges=1000, **text).codes != ""
     for lang in SENTENCES:
         write(text["train"].with_name(f"train.{lang}"), "a b", "c d")
     assert made("files", **text).codes == ""

@@ -47,6 +47,11 @@ def collected_as_stopped(run, kept):
     (record,) = read_kept(kept / "stopped").records
     assert record.status == "stopped" and record.updates == max(event["update"] for event in run.events())
     assert run.call_here("verify", "--records", str(kept / "stopped"))[0] == 0
+    settings = run.folder / "experiment.json"
+    text = settings.read_text()
+    settings.write_text(text.replace(record.id, "0" * 10))  # as if the run had had other text
+    assert "its corpus has changed since" in run.call_here("collect", "--stopped", str(run.folder), *where)[2]
+    settings.write_text(text)
     assert not (run.folder / "record.json").exists()
 
 

@@ -1,12 +1,14 @@
 """Records that cannot be trusted are named, left out, and turn the exit code; sound ones are collected and verified."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ln_repro.claims.judge import read_archive
 from ln_repro.records import archive
 from ln_repro.records.archive import (
     CHECKSUMS,
@@ -90,6 +92,7 @@ def packed_again(change: Callable[[dict[str, bytes]], Any]) -> Callable[[Path], 
         change(files)
         (packed / ARCHIVE).unlink()
         (packed / CHECKSUMS).unlink()
+        (packed / "notes.tar.xz").touch()  # not one of ours
         archive.pack(packed, "toy", files)
 
     return edit
@@ -137,7 +140,7 @@ def test_what_is_unsound_is_named_and_left_out(name, folder, call):
     assert code == 1 and f"{folder / 'toy.jsonl'}: " in err and message in err and "; ignored" in err
     assert [record.id for record in read_kept(folder).records] == [OTHER]
     code, out, err = call("verify", "--records", folder)
-    assert code == 1 and message in err and "1 records are valid" in out
+    assert code == 1 and message in err and "1 valid record;" in out
 
 
 @pytest.mark.parametrize("name", INCONSISTENT)
@@ -159,8 +162,19 @@ def test_a_record_that_is_there_twice_counts_once(folder, call):
 def test_the_committed_records_are_sound(call, monkeypatch, tmp_path):
     monkeypatch.setenv("LN_REPRO_DATA", str(tmp_path))  # corpora that happen to be prepared would be scored again
     code, out, _ = call("verify")
-    assert code == 0 and f"{len(read_kept(records_folder()).runs)} records are valid" in out
-    assert call("verify", "--records", stopped_folder(records_folder()))[0] == 0
+    numbers = [len(read_kept(folder).runs) for folder in (records_folder(), stopped_folder(records_folder()))]
+    assert code == 0 and all(f"{number} valid records" in out for number in numbers)
+
+
+def test_stopped_runs_that_have_ended_since_count_once_and_problems_of_others_are_told(folder, monkeypatch, call):
+    shutil.copytree(folder, stopped_folder(folder))
+    assert not read_archive(folder).stopped
+    (folder / "toy.jsonl").write_text(f"{lines(folder)[OTHER]}\n")
+    assert [run.record.id for run in read_archive(folder).stopped] == [BROKEN]
+    (stopped_folder(folder) / "toy.jsonl").write_text("{}\n")
+    assert "stopped" in read_archive(folder).kept.problems[0]
+    monkeypatch.setattr("ln_repro.commands.verify.records_folder", lambda: folder)
+    assert "it is damaged" in call("verify")[2]
 
 
 def test_the_lines_of_the_committed_records_are_sorted_and_small():

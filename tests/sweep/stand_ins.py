@@ -74,7 +74,8 @@ class StandIns:
         """Take the place of `queued.start_stack`."""
         self.stacks.append(len(files))
         runs = [self.start(*pair, environment) for pair in zip(files, logs, strict=True)]
-        log.write_text("2026-11-27 | INFO | ln_repro | begin\n2026-11-27 | WARNING | ln_repro | " + self.warning + "\n")
+        with log.open("a") as output:
+            output.write(f"2026-11-27 | INFO | ln_repro | begin\n2026-11-27 | WARNING | ln_repro | {self.warning}\n")
         return subprocess.Popen([sys.executable, "-c", ""]), runs
 
 

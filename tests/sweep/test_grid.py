@@ -87,6 +87,11 @@ def test_seeds_are_a_number_a_range_or_a_list(text, seeds, planned):
         ("grid=bert task=classification data=mrpc start=run@1", "start: pre-trained weights do not fit"),
         ("grid=design seeds=99999", "seeds: expected a number of seeds (5), a range (101-105) or a list (1,3,101-105)"),
         ("grid=design seeds=105-101", "seeds: expected a number of seeds (5), a range "),
+        (f"grid=design seeds={'9' * 5000}", "seeds: expected a number of seeds (5), a range "),
+        ("grid=design reference.updates_per_epoch=x", "reference.updates_per_epoch: input should be a valid integer"),
+        ("grid=rates reference.rates=[a]", "reference.rates.0: input should be a valid number"),
+        ("grid=design corpus=", "corpus: there is no setting ''"),
+        ("grid=design train.max_tokens=100000000000000000000", "train.max_tokens: input should be less than or equal"),
         ("grid=design fast", "expected key=value, got 'fast' (a grid is grid=NAME)"),
         ("grid=design launcher=pbs", "launcher: expected local, slurm or a YAML file"),
         ("grid=design launcher.partition=gpu", "launcher.partition=gpu: needs launcher=slurm"),
@@ -123,6 +128,8 @@ def test_runs_whose_record_is_kept_are_left_out_when_asked_and_tell_how_long_the
     words = ("grid=design", "--only", "postln_warm,preln_warm", "train.max_update=100")
     ids = [row.split()[0] for row in planned(*words)]
     store(tmp_path / "records", record(id=ids[1], train_seconds=720.0, updates=200))
+    with (tmp_path / "records" / "toy.jsonl").open("ab") as file:
+        file.write(b"{}\n\xff\n")  # damaged
     monkeypatch.setattr("ln_repro.records.archive.records_folder", lambda: tmp_path / "records")
     _, out, _ = call("sweep", *words, "--skip-recorded", "--dry-run")
     _, *rows, summary = out.splitlines()

@@ -282,6 +282,9 @@ def test_without_a_gpu_here_the_precision_of_jobs_with_one_is_named(words, warne
         ("launcher=slurm", "launcher: sbatch not found"),
         ("launcher=slurm launcher.gpus_per_node=two", "launcher.gpus_per_node: expected a number, got 'two'; for "),
         ("launcher=slurm launcher.mem_gb=16G", "launcher.mem_gb: expected a number, got '16G'"),
+        ("launcher=slurm launcher.timeout_min=-5", "launcher.timeout_min: expected a number, got '-5'"),
+        ("launcher=slurm launcher.additional_parameters=5", "launcher.additional_parameters: expected opt"),
+        ("launcher=named.yaml", "launcher.partition: expected a value without names, got {'a': '1'}"),
         ("launcher=slurm launcher.use_srun=no", "launcher.use_srun: expected true or false, got 'no'"),
         ("launcher=slurm launcher.partion=gpu --dry-run", "launcher: Unknown argument 'part"),
         ("launcher=slurm --detach --fail-fast", "--fail-fast: needs a sweep that waits"),
@@ -293,6 +296,7 @@ def test_a_launcher_that_cannot_be_used_is_refused_before_anything_is_prepared(
     pytest.importorskip("submitit")
     (empty_place / "torn.yaml").write_text("a: [")
     (empty_place / "twice.yaml").write_text("qos: a\nqos: b\n")
+    (empty_place / "named.yaml").write_text("partition: {a: 1}\n")
     monkeypatch.setenv("PATH", str(empty_place))
     refused(f"sweep grid=design precision=fp32 {words}", message)
     assert not (empty_place / "data").exists()

@@ -62,7 +62,7 @@ class Row(StopRequest):
         """Release the lock and let the worker exit with ``status``, or with that of an error, which is logged."""
         if error:
             known = isinstance(error, LnReproError)
-            with self.log.open("a", encoding="utf-8") as log:
+            with suppress(OSError), self.log.open("a", encoding="utf-8") as log:  # its directory may be gone
                 print(error if known else "".join(traceback.format_exception(error)), file=log)
             status = error.exit_code if isinstance(error, LnReproError) else 1
         os.close(self.lock)
