@@ -26,10 +26,10 @@ TAILS = np.array([0.025, 0.5, 0.975])
 CELLS = {"postln": ("postln_nowarm", "postln_warm"), "preln": ("preln_nowarm_anchored", "preln_warm")}
 """The arms of the 2x2 without and with warm-up, by placement."""
 FACTORS = {
-    "warm-up, Post-LN": ("postln_warm", "postln_nowarm"),
-    "warm-up, Pre-LN": ("preln_warm", "preln_nowarm_anchored"),
-    "Pre-LN, without warm-up": ("preln_nowarm_anchored", "postln_nowarm"),
-    "Pre-LN, with warm-up": ("preln_warm", "postln_warm"),
+    "warm-up over none, Post-LN": ("postln_warm", "postln_nowarm"),
+    "warm-up over none, Pre-LN": ("preln_warm", "preln_nowarm_anchored"),
+    "Pre-LN over Post-LN, no warm-up": ("preln_nowarm_anchored", "postln_nowarm"),
+    "Pre-LN over Post-LN, warm-up": ("preln_warm", "postln_warm"),
 }
 """The four ratios of the 2x2: what multiplies LR50, and the two arms."""
 Values = NDArray[np.float64]

@@ -19,8 +19,9 @@ CORPUS_NAMES = {
 NAMES = {
     **SCHEME_NAMES, "admin_closed": "Admin, closed form", "adam": "Adam", "radam": "RAdam", "sgd": "SGD",
     **CORPUS_NAMES, "masked_lm": "masked LM", "iwslt": "IWSLT14", "iwsltsmall": "IWSLT14, 128 wide",
+    "multi30k6": "Multi30k, 6+6 layers",
 }  # fmt: skip
-"""Display names of norms, optimizers, corpora, tasks and two settings; other words are not changed."""
+"""Display names of norms, optimizers, corpora, tasks and three settings; other words are not changed."""
 PARTS = {
     "warm": "with warm-up", "nowarm": "without warm-up", "sgd": "under SGD", "radam": "under RAdam",
     "literal": "(T = 1)", "anchored": "(anchored)", "short": "(an eighth of the ramp)", "fixed": "(small fixed rate)",

@@ -38,9 +38,10 @@ def tables_command(options: argparse.Namespace) -> int:
     archive, findings = read_archive(folder), read_theory(folder)
     files = all_tables(archive, claim_rows(archive.evidence, archive.replication, findings), findings)
     tables = {name: table for of_file in files.values() for name, table in of_file.items()}
-    if unknown := [name for name in options.names if name not in tables]:
+    wanted = {given: [name for name in tables if f"{name}-".startswith(f"{given}-")] for given in options.names}
+    if unknown := [given for given, names in wanted.items() if not names]:
         raise UserError(f"tables: there is no {unknown[0]!r}; give some of: {', '.join(tables)}")
-    print(render({name: tables[name] for name in options.names or tables}, options.format))
+    print(render({name: tables[name] for names in wanted.values() or [tables] for name in names}, options.format))
     return complaints(archive.kept.problems)
 
 

@@ -26,7 +26,7 @@ def reproduce_command(options: argparse.Namespace) -> int:
     if options.id not in by_id:
         unsound = next((line for line in kept.problems if options.id in line), None)
         close = difflib.get_close_matches(options.id, by_id)
-        hint = f"nearest: {', '.join(close)}" if close else "`ln-repro tables` lists the ids"
+        hint = f"nearest: {', '.join(close)}" if close else "`ln-repro tables runs` lists the ids"
         raise UserError(f"reproduce: {unsound or f'there is no record {options.id!r} in {folder}; {hint}'}")
     theirs = by_id[options.id]
     new = RunFolder(run(resolve_precision(build(again(theirs.record, options.overrides))), say))

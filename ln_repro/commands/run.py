@@ -12,6 +12,7 @@ from ln_repro.errors import Interrupted, UserError
 from ln_repro.experiment.compose import (
     PRIMARY,
     compose,
+    descriptions,
     expand,
     experiments,
     hydra_app,
@@ -140,12 +141,14 @@ def _experiments() -> str:
     alike: dict[tuple[str, ...], list[str]] = {}
     for corpus, of_corpus in arms.items():
         alike.setdefault(tuple(of_corpus), []).append(corpus)
-    lines = []
+    lines, settings = [], descriptions("setting")
     for corpora in sorted(alike.values(), key=len, reverse=True):
-        lines += [*textwrap.wrap(f"SETTING is one of {', '.join(corpora)}; ARM is one of", 80), ""]
-        for arm, text in arms[corpora[0]].items():
-            lines += [f"  {arm}", *(f"      {line}" for line in textwrap.wrap(text, 74, break_on_hyphens=False))]
-        lines.append("")
+        described = {corpus: settings.get(corpus, "") for corpus in corpora}
+        for kind, texts in (("SETTING is one of", described), ("and ARM one of", arms[corpora[0]])):
+            lines += [kind, ""]
+            for name, text in texts.items():
+                lines += [f"  {name}", *(f"      {line}" for line in textwrap.wrap(text, 74, break_on_hyphens=False))]
+            lines.append("")
     if single := [name for name in experiments() if "_" not in name]:
         lines.append(f"Your own experiments: exp={', exp='.join(single)}")
     return "\n".join(lines)

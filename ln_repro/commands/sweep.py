@@ -24,7 +24,7 @@ from ln_repro.sweep.cluster import queue_of, states_in_queue, submit_unfinished,
 from ln_repro.sweep.devices import cpu_device, gpu_devices
 from ln_repro.sweep.grid import SweepRequest, parse_request
 from ln_repro.sweep.local import Pool
-from ln_repro.sweep.plan import Composed, PlannedRun, compose_runs, hours, plan_runs, table
+from ln_repro.sweep.plan import Composed, PlannedRun, compose_runs, estimate, plan_runs, table
 from ln_repro.sweep.progress import Progress
 from ln_repro.sweep.queued import Cancellations
 from ln_repro.system import gpu, subprocesses
@@ -75,7 +75,7 @@ def _sweep(request: SweepRequest, composed: list[Composed], options: argparse.Na
         queue = queue_of(runs)
         print(table(plan, queue, flags, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
         states = summary(queue.get(planned.name, planned.state) for planned in plan)
-        print(f"{states}{hours(plan, archive.records_folder())}")
+        print(f"{states}{estimate(plan, archive.records_folder())}")
         return 0
     done = sum(planned.done for planned in plan)
     recorded = sum(planned.state == "recorded" for planned in plan)

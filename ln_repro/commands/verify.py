@@ -97,7 +97,7 @@ def compare_command(options: argparse.Namespace) -> int:
     folder = options.records or records_folder()
     records = {record.id: record for record in read_kept(folder).records}
     if missing := [id for id in options.pair if id not in records]:
-        raise UserError(f"compare: there is no record {', '.join(missing)} in {folder} (`ln-repro tables` lists them)")
+        raise UserError(f"compare: no record {', '.join(missing)} in {folder} (`ln-repro tables runs` lists them)")
     first, second = (records[id] for id in options.pair)
     if first.data.fingerprint != second.data.fingerprint:
         raise UserError("compare: the two were trained on different corpora")

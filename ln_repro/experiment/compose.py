@@ -80,18 +80,21 @@ def _files(group: str) -> dict[str, Path]:
 
 
 def experiments() -> dict[str, str]:
-    """Return the description of every experiment: the last comment line in its file, or in that of its arm."""
-    arms = {name: _description(path) for name, path in _files("arm").items()}
-    descriptions = {name: arms[arm].replace("Post-LN", norm or "Post-LN")
-                    for name, (_, arm, norm) in registered(CONF).items()}  # fmt: skip
-    return dict(sorted((descriptions | {name: _description(path) for name, path in _files("exp").items()}).items()))
+    """Return the description of every experiment, which stands in its file, or in that of its arm."""
+    arms = descriptions("arm")
+    described = {name: arms[arm].replace("Post-LN", norm).replace(" (section 3.2)", "") if norm else arms[arm]
+                 for name, (_, arm, norm) in registered(CONF).items()}  # fmt: skip
+    return dict(sorted((described | descriptions("exp")).items()))
 
 
-def _description(path: Path) -> str:
-    """Return the last comment line in a file."""
-    lines = path.read_text("utf-8", errors="replace").splitlines()
-    comments = [line[2:] for line in lines if line.startswith("# ") and not line.startswith("# @package")]
-    return comments[-1] if comments else ""
+def descriptions(group: str) -> dict[str, str]:
+    """Return the first sentence of the comment in each file of a group, such as `conf/setting`."""
+    texts = {}
+    for name, path in _files(group).items():
+        lines = path.read_text("utf-8", errors="replace").splitlines()
+        comment = " ".join(line[2:] for line in lines if line.startswith("# ") and not line.startswith("# @package"))
+        texts[name] = re.split(r"(?<=[^.]\.) ", comment, maxsplit=1)[0]
+    return texts
 
 
 def grid(name: str) -> Json:

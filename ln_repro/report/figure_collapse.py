@@ -13,7 +13,7 @@ from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.judge import Archive
 from ln_repro.claims.words import SCHEME_NAMES
 from ln_repro.records.archive import Run
-from ln_repro.report.plotting import COLOURS, LINES, WIDTH, crosses, draw_once, name_line, rate_axis
+from ln_repro.report.plotting import COLOURS, GREY, LINES, WIDTH, crosses, draw_once, name_line, rate_axis
 
 SETTING = "toy"
 STACKS = ("encoder", "decoder")
@@ -172,6 +172,8 @@ def _draw(probed: Sequence[Collapse], ramped: Mapping[str, Bleus], figure: Figur
         gradient.set_yticks([1, 1e-4, 1e-8, 1e-12], ["1", "10⁻⁴", "10⁻⁸", "10⁻¹²"])
         for axis, title in ((cosine, "Cosine between tokens"), (gradient, "Relative gradient, layer 1")):
             axis.tick_params(labelbottom=row == 1)
+            if (axis, row) == (gradient, 0):
+                name_line(axis, "thin: all schemes", BEFORE, 1e-14, color=GREY)
             axis.set(xlabel="update" if row == 1 else "", title=title if row == 0 else "")
     for row, (scheme, bleus) in enumerate(ramped.items()):
         axis, last = figure.add_subplot(grid[row, 2]), row == len(ramped) - 1

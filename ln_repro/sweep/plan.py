@@ -118,19 +118,19 @@ def table(
     return "\n".join(f"{line}\n{wrap.fill(row[-1])}" for line, row in zip(lines, rows, strict=True))
 
 
-def hours(plan: Sequence[PlannedRun], records: Path) -> str:
-    """Return the estimated time of the runs that are not done, from records of their setting; "" without any."""
+def estimate(plan: Sequence[PlannedRun], records: Path) -> str:
+    """Return the estimated time of the runs that are not done, from records of their setting, and how many have one."""
     file = records / f"{Name.of(plan[0].run.exp).setting}.jsonl"
-    seconds, device = [], ""
+    left = {planned.id: planned.rate.total for planned in plan if not planned.done}
+    seconds, device, recorded = [], "", 0
     for line in file.read_text(encoding="utf-8", errors="replace").splitlines() if file.exists() else ():
         with suppress(ValueError, KeyError, TypeError):  # `ln-repro verify` reports damaged records
             record = json.loads(line)
             device = "CPU" if record["environment"].get("device", "cpu") == "cpu" else "GPU"
             seconds.append(record["train_seconds"] / max(1, record["updates"]))
-    if not seconds:
-        return ""
-    total = sum(planned.rate.total for planned in plan if not planned.done) * median(seconds)
-    return f"; about {total / 3600:.1f} {device} hours"
+            recorded += record["id"] in left
+    words = f"; about {sum(left.values()) * median(seconds) / 3600:.1f} {device} hours" if left and seconds else ""
+    return words + (f"; {recorded} of them are recorded (--skip-recorded leaves them out)" if recorded else "")
 
 
 def compose_runs(

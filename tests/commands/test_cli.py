@@ -183,7 +183,7 @@ def test_experiments_of_ones_own_are_run_listed_shown_and_swept(own, runs, call)
     assert [(run.exp, run.lr) for run in runs] == [
         ("mine_postln_warm", 7e-3), ("mine_preln_warm", 7e-3), ("toy_preln_warm", 2e-3),
     ]  # fmt: skip
-    assert "SETTING is one of mine; ARM is one of\n\n  postln_warm\n      My postln_warm." in said("run --list")
+    assert "and ARM one of\n\n  postln_warm\n      My postln_warm." in said("run --list")
     assert "nearest: mine_postln_warm" in said("run exp=mine_postln_wram", 2)
     assert "\nlr: 0.007\n" in said("run exp=mine_postln_warm --cfg job")
     grid = "grid=rates corpus=mine arms=postln_warm,preln_warm rates=1e-3"
@@ -217,9 +217,11 @@ def test_the_list_of_experiments_has_every_arm_of_every_setting(call):
     text = call("run", "--list")[1]
     assert max(map(len, text.splitlines())) <= 80
     blocks = " ".join(text.split()).split("SETTING is one of ")[1:]
+    assert " toy The demonstration: generated text, one or two minutes per run on one core." in f" {blocks[0]}"
     for name, text in experiments().items():
         setting, _, arm = name.partition("_")
-        assert any(setting in block.split(";")[0] and f" {arm} {text}" in block for block in blocks), name
+        parts = [f" {block}".split("and ARM one of") for block in blocks]
+        assert any(f" {setting} " in settings and f" {arm} {text}" in arms for settings, arms in parts), name
 
 
 def test_ctrl_c_during_the_imports_ends_quietly(tmp_path):

@@ -1,9 +1,12 @@
 """The few numbers in the text of docs/results.md that no table has are those of the records."""
 
+from statistics import fmean
+
 import numpy as np
 import pytest
 
 from ln_repro.claims.causes import ARMS, VANISHING, area_under_curve, probes, separation
+from ln_repro.claims.lr50 import CELLS
 from ln_repro.claims.rates import lowest_loss
 from ln_repro.records.archive import Run
 from ln_repro.system.paths import CHECKOUT
@@ -48,6 +51,18 @@ def test_the_ramp_that_post_ln_and_deepnorm_need_is_first_of_all_the_encoders() 
 def relative_gradients(run: Run, stack: str) -> list[float]:
     norms = [values["gradient"][f"{stack}.w2"][0] for values in probes(run, "collapse").values()]
     return [norm / norms[0] for norm in norms]
+
+
+def test_the_arms_are_best_at_low_rates_where_post_ln_alone_gains_from_warm_up() -> None:
+    evidence, best = committed.archive().replication["toy"], {}
+    for arm in (arm for pair in CELLS.values() for arm in pair):
+        curve = evidence.curve(arm)
+        means = {rate: fmean(run.nll for run in runs) for rate, runs in curve.items()}
+        best[arm] = min(means, key=means.__getitem__), round(min(means.values()), 3)
+    assert best == {
+        "postln_nowarm": (0.0005, 0.118), "postln_warm": (0.001, 0.093),
+        "preln_nowarm_anchored": (0.0005, 0.1), "preln_warm": (0.0005, 0.102),
+    }  # fmt: skip
 
 
 def test_tokens_become_alike_in_every_run_of_post_ln_at_too_high_a_rate_and_without_warm_up_at_once() -> None:

@@ -49,15 +49,15 @@ def test_latex_escapes_what_latex_would_read_as_code() -> None:
 def test_the_command_prints_the_tables_that_are_named_in_several_formats(tmp_path, call, refused) -> None:
     store(tmp_path, record())
     expected = dict(zip(COLUMNS, FINISHED_ROW, strict=True))
-    for names in ((), ("runs-toy",)):
+    for names in ((), ("runs-toy",), ("runs",)):
         code, out, _ = call("tables", "--format", "json", "--records", tmp_path, *names)
         (row,) = by_column(json.loads(out)["runs-toy"])
         assert code == 0 and row.items() >= expected.items() and (len(json.loads(out)) == 1) == bool(names)
     _, out, _ = call("tables", "--format", "csv", "--records", tmp_path, "runs-toy")
     (row,) = csv.DictReader(out.splitlines())
     assert row["table"] == "runs-toy" and row.items() >= {(name, str(value)) for name, value in expected.items()}
-    message = refused(["tables", "runs", "--records", str(tmp_path)])
-    assert "there is no 'runs'; give some of: " in message and "runs-toy" in message
+    message = refused(["tables", "run", "--records", str(tmp_path)])
+    assert "there is no 'run'; give some of: " in message and "runs-toy" in message
 
 
 @cache

@@ -79,14 +79,14 @@ class RateFactor(OverRates):
         value, interval = first.over(second)
         bounded = value < math.inf or interval[0] > 1  # a NaN is neither
         effect = Effect(value, interval, "x{} in rate", ".2g") if bounded else None
-        text = f"{effect or 'no bound from these rates'}"
+        texts = [str(effect)] if effect else []
         shared = sorted(first.counts.keys() & second.counts.keys())
         p_values = {rate: fisher_exact(*first.counts[rate], *second.counts[rate]) for rate in shared
                     if first.counts[rate].share > second.counts[rate].share}  # fmt: skip
         least = min(p_values.values(), default=1.0)
         if p_values:
             rate = min(p_values, key=lambda rate: p_values[rate])
-            text += f"; at {rate:g}, {first.counts[rate]} against {second.counts[rate]} train (p = {least:.1g})"
+            texts.append(f"at {rate:g}, {first.counts[rate]} against {second.counts[rate]} train (p = {least:.1g})")
         result, needs = INCONCLUSIVE, None
         if not second.median and at_edge(evidence, self.arms[1]) == "higher":
             needs = f"higher rates of {arm_words(self.arms[1])}"
@@ -97,7 +97,8 @@ class RateFactor(OverRates):
         else:
             needs = self.needed(evidence, first)
         note = "" if first.median or second.median else NOTHING_TRAINS
-        return Finding(result, effect, text, needs, evidence.of_arms(self.arms), self.most_seeds(evidence), note)
+        text, runs = "; ".join(texts) or "no bound from these rates", evidence.of_arms(self.arms)
+        return Finding(result, effect, text, needs, runs, self.most_seeds(evidence), note)
 
     def needed(self, evidence: Evidence, first: Lr50) -> str:
         """Return what would make the interval narrower, or the p-value smaller."""

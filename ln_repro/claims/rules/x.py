@@ -5,7 +5,7 @@ so that only runs with seeds above `EXPLORED` are judged.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from ln_repro.claims.causes import ARMS, VANISHING, layer_gradients, separation, unevenness_after
@@ -84,7 +84,7 @@ class Predicts(OverRates):
 
     def judge(self, evidence: Evidence) -> Finding:
         measured = separation(evidence, VANISHING)
-        effect, total = measured.effect, len(self.arms)
+        effect, total = replace(measured.effect, unit="area {}"), len(self.arms)
         if math.isnan(effect.value):
             return Finding(INCONCLUSIVE, needs="runs with probe=collapse")
         low, high = effect.interval
