@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ln_repro.claims.evidence import Evidence
-from ln_repro.claims.intervals import SAMPLES
+from ln_repro.claims.intervals import SAMPLES, UNBOUNDED
 from ln_repro.claims.metrics import Count, Effect
 from ln_repro.records.archive import Run
 from ln_repro.system.files import Json
@@ -170,4 +170,5 @@ def area_under_curve(failing: Values, training: Values) -> Effect:
         if total := first.sum() * second.sum():
             areas.append(first @ wins @ second / total)
     ends = np.quantile(areas, [0.025, 0.975])
-    return Effect(float(wins.mean()), (float(ends[0]), float(ends[1])), "{}", ".2f")
+    interval = (float(ends[0]), float(ends[1])) if len(seeds) > 1 else UNBOUNDED
+    return Effect(float(wins.mean()), interval, "{}", ".2f")

@@ -20,6 +20,8 @@ TRAINED_BITS, FAILED_BITS = 0.5, 0.1
 second."""
 FINE_TUNED_FROM = {"preln": "preln_nowarm_linear_high", "postln": "postln_warm_linear"}
 """The pre-training arm that the paper fine-tunes from (figure 5), by norm placement."""
+PRETRAINED_IN = {"mrpc": "bert", "rte": "bert", "minimrpc": "wikinews", "minirte": "wikinews"}
+"""The setting of the pre-training, by that of the fine-tuning."""
 EXPLORED = 100
 """The largest seed of exploratory runs; those of the replication, whose rules were fixed before, are larger."""
 INTERVENTIONS = {
@@ -163,7 +165,7 @@ def gather(runs: Sequence[Run], named: ArmOf, arms: Iterable[str], entropies: En
         entropies: those of the corpora that are known.
     """
     names = sorted({Name.of(run.record.exp).arm for run in runs} | {*arms})
-    runs = [run for run in runs if run.record.data.published and not foreign_start(run, runs, named)]
+    runs = [run for run in runs if run.record.data.published and scored(run) and not foreign_start(run, runs, named)]
     setting_of = attrgetter("record.setting")
     every = {setting: _of_setting([*of_setting], names, named, entropies)
              for setting, of_setting in groupby(sorted(runs, key=setting_of), setting_of)}  # fmt: skip
@@ -218,6 +220,12 @@ def interventions(experiment: Experiment) -> list[str]:
     return [f"{key}={str(value).lower()}" for key, value in values.items() if value != INTERVENTIONS[key]]
 
 
+def scored(run: Run) -> bool:
+    """Return whether a run was decoded, diverged, or has no BLEU; `eval.epochs` may name no epoch of a short run."""
+    undecided = run.record.axes.task == "translation" and run.record.status == "finished"
+    return run.record.bleu.test_tokenised is not None or not undecided
+
+
 def foreign_start(run: Run, runs: Sequence[Run], named: ArmOf) -> bool:
     """Return whether a run starts from weights that the paper does not fine-tune from.
 
@@ -227,6 +235,8 @@ def foreign_start(run: Run, runs: Sequence[Run], named: ArmOf) -> bool:
     if start is None or start.exp is None:
         return False
     setting, name = Name.of(start.exp)
+    if setting != PRETRAINED_IN.get(Name.of(run.record.exp).setting, setting):
+        return True
     expected = FINE_TUNED_FROM.get(run.record.axes.norm)
     pretrained = next((other.experiment for other in runs if other.record.id == start.run), None)
     if pretrained is None:

@@ -49,13 +49,17 @@ class Lr50:
     quantiles: Values  # of the posterior of log2 LR50, equally spaced; empty if it is infinite or 0
 
     def over(self, other: "Lr50") -> tuple[float, Interval]:
-        """Return the ratio to another LR50 with its 95 % interval; of an infinite one, only the lower end is known."""
+        """Return the ratio to another LR50 with its 95 % interval.
+
+        If only its lower end is known, it is infinite; if only its upper end, minus infinity; if neither, NaN.
+        """
         if len(self.quantiles) and len(other.quantiles):
             ratios = np.subtract.outer(self.quantiles, other.quantiles)
             low, median, high = (float(2**value) for value in np.quantile(ratios, TAILS))
             return median, (low, high)
         low = self.interval[0] / other.interval[1]
-        return (math.inf, (low, math.inf)) if other.interval[1] < math.inf else (math.nan, (0.0, math.inf))
+        high = self.interval[1] / other.interval[0] if other.interval[0] else math.inf
+        return math.inf if low else -math.inf if high < math.inf else math.nan, (low, high)
 
 
 def lr50(evidence: Evidence, arm: str) -> Lr50 | None:

@@ -50,7 +50,7 @@ class Count(NamedTuple):
 
 @dataclass(frozen=True)
 class Effect:
-    """A quantity with its 95 % interval over seeds; infinite if only a bound of it is known."""
+    """A quantity with its 95 % interval over seeds; infinite, with the sign of its side, if only a bound is known."""
 
     value: float
     interval: Interval = UNBOUNDED
@@ -60,7 +60,9 @@ class Effect:
     def __str__(self) -> str:
         low, high = (f"{end:{self.digits}}" for end in self.interval)
         if math.isinf(self.value):
-            return f"at least {self.unit.format(low)}"
+            return f"at least {self.unit.format(low)}" if self.value > 0 else f"at most {self.unit.format(high)}"
+        if math.isnan(self.value):
+            return "not finite"
         number = f"{self.value:{self.digits}}"
         return self.unit.format(number if self.interval == UNBOUNDED else f"{number} [{low}, {high}]")
 

@@ -234,6 +234,8 @@ class Build:
                         f"the given merges, which make {bpe[side][:80]!r} of it; {corpus.by_hand}"
                     )
                 lengths = [len(line.split()) for line in bpe]
+                if self.data.name in LABELLED and all(lengths):
+                    lengths = [sum(lengths) + 2] * 2  # the model reads both sides as one, with three marks
                 misfit = next((side for side, length in enumerate(lengths) if not 0 < length <= corpus.longest), None)
                 if misfit is not None and split != "train":
                     excess = f"{lengths[misfit]} subwords, more than {corpus.longest}"

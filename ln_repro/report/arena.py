@@ -67,8 +67,8 @@ def limit_words(limit: Lr50 | None, brief: bool = False) -> str:
 
 def _factor(above: Lr50, below: Lr50) -> str:
     value, interval = above.over(below)
-    says_nothing = math.isnan(value) or (math.isinf(value) and interval[0] < 1)
-    return "-" if says_nothing else str(Effect(value, interval, "x{}", ".2g"))
+    says_something = math.isfinite(value) or interval[0] > 1 or interval[1] < 1
+    return "-" if not says_something else str(Effect(value, interval, "x{}", ".2g"))
 
 
 def arena_table(entries: Sequence[Entry], costs: Costs) -> Table:

@@ -243,8 +243,8 @@ def limit_label(limit: Lr50) -> str:
 
 
 def factor_words(factor: tuple[float, tuple[float, float]]) -> str:
-    """Return a factor; if only its lower end is known, that end, or nothing if it says nothing."""
-    median, (low, _) = factor
-    if not math.isinf(median):
-        return "" if math.isnan(median) else f"×{median:.1f}"
-    return f"> ×{low:.1f}" if low > 1 else ""
+    """Return a factor; if only one end of it is known, that end, or nothing if it says nothing."""
+    median, (low, high) = factor
+    if math.isfinite(median):
+        return f"×{median:.1f}"
+    return f"> ×{low:.1f}" if low > 1 else f"< ×{high:.1f}" if high < 1 else ""

@@ -82,12 +82,20 @@ def series(run: Run) -> Series:
     return values
 
 
+def windows(run: Run) -> set[tuple[int, int]]:
+    """Return the first and last update of each training loss, which a stop or a save by the clock cuts in two."""
+    ends = [event["update"] for event in run.events if event["kind"] == "train"]
+    return {*zip([0, *ends], ends, strict=False)}
+
+
 def compare(theirs: Run, ours: Run, kept: Sequence[Run]) -> Comparison:
     """Compare a run with the record that it repeats, over their common updates; it may have fewer.
 
     The expected intervals are determined from the committed records ``kept`` of the same arm.
     """
-    then, now = series(theirs), series(ours)
+    ends = {end for _, end in windows(theirs) & windows(ours)}
+    then, now = ({key: value for key, value in series(run).items() if key[0] != LOSS or key[2] in ends}
+                 for run in (theirs, ours))  # fmt: skip
     shared = [key for key in then if key in now]
     before, after = (run.experiment.train for run in (theirs, ours))
     shortened = any(getattr(before, key) != getattr(after, key) for key in ("max_epoch", "max_update"))
@@ -104,8 +112,8 @@ def compare(theirs: Run, ours: Run, kept: Sequence[Run]) -> Comparison:
     alike = ROUNDING if first <= HALF_THE_DIGITS else SAME
     arm = {run.record.axes.seed: run for run in (*kept, theirs) if arm_of(run) == arm_of(theirs)}
     last = {key[0]: key for key in shared if then[key] is not None}
-    ends = [key for kind, key in last.items() if kind != LOSS] or list(last.values())
-    intervals = {} if any(diverged) else {key: _expected(key, then[key], arm.values(), len(ends)) for key in ends}
+    final = [key for kind, key in last.items() if kind != LOSS] or list(last.values())
+    intervals = {} if any(diverged) else {key: _expected(key, then[key], arm.values(), len(final)) for key in final}
     outside = [key for key, (low, high) in intervals.items() if not low <= _finite(now[key]) <= high]
     where = f"in the range expected for {LEVEL:.0%} of this arm's runs (from {len(arm)} seeds)"
     if len(arm) < SEEDS:
@@ -117,7 +125,7 @@ def compare(theirs: Run, ours: Run, kept: Sequence[Run]) -> Comparison:
         grade, reason = EQUAL, f"all {len(shared)} numbers that both have are the same"
     elif any(diverged):
         grade, reason = alike, f"both diverged, at update {diverged[0]} then and {diverged[1]} now; {begins}"
-    elif not ends:
+    elif not final:
         grade, reason = DIFFERENT, f"{begins}; no later number of the record is finite"
     elif outside:
         grade, reason = DIFFERENT, f"{begins}; {', '.join(map(_label, outside))}: not {where}"

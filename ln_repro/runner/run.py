@@ -69,7 +69,8 @@ def run(experiment: Experiment, say: Callable[[str], None]) -> Path:
                 say(f"the previous run was renamed to {folder.set_aside()}")
         if folder.record is not None:
             lacking = f", but without probe={experiment.probe}" if folder.record.lacks_probes(experiment) else ""
-            say(f"this experiment is already finished{lacking} (rerun=true runs it again)")
+            early = f", diverged ({cut.rule})" if (cut := folder.record.divergence) else ""
+            say(f"this experiment is already finished{early}{lacking} (rerun=true runs it again)")
             if rank.size > 1:
                 process.release_ranks(folder.log)
             return folder.path

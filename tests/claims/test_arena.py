@@ -49,9 +49,9 @@ def collapsing(arm: str, seed: int, bleu: float, kept: float, start: float = 4.0
     return with_events(run.record, events)
 
 
-def evidence_of_collapse(kept_in_failing: float) -> Evidence:
-    """Return three seeds that fail and three that train, of two arms."""
-    runs = {arm: {seed: collapsing(arm, seed, bleu, kept) for seed in (101, 102, 103)}
+def evidence_of_collapse(kept_in_failing: float, seeds: int = 3) -> Evidence:
+    """Return as many seeds that fail as seeds that train, of two arms."""
+    runs = {arm: {seed: collapsing(arm, seed, bleu, kept) for seed in range(101, 101 + seeds)}
             for arm, bleu, kept in (("postln_nowarm", 1.0, kept_in_failing), ("postln_warm", 80.0, 0.5))}  # fmt: skip
     return Evidence(runs, {arm: {1e-3: of_arm} for arm, of_arm in runs.items()})
 
@@ -76,8 +76,12 @@ def test_the_area_counts_pairs_and_its_interval_draws_seeds_with_all_of_their_ru
 def test_prediction_is_judged_once_all_arms_were_run():
     evidence = evidence_of_collapse(1e-4)
     finding = Predicts(ARMS).judge(evidence)
-    assert (finding.verdict, finding.needs) == ("inconclusive", f"{len(ARMS) - 2} more arms")
+    assert (finding.verdict, finding.needs) == ("inconclusive", f"{len(ARMS) - 2} more arms, 2 more seeds")
+    alone = evidence_of_collapse(1e-4, seeds=1).rates
+    finding = Predicts(ARMS).judge(Evidence({}, dict.fromkeys(ARMS, alone["postln_warm"]) | alone))
+    assert (finding.verdict, finding.needs, str(finding.effect)) == ("inconclusive", "4 more seeds", "area 1.00")
+    evidence = evidence_of_collapse(1e-4, seeds=5)
     whole = dict.fromkeys(ARMS, evidence.rates["postln_warm"]) | evidence.rates
     assert Predicts(ARMS).judge(Evidence({}, whole)).verdict == "reproduced"
-    lost = evidence_of_collapse(0.9).rates["postln_nowarm"]
+    lost = evidence_of_collapse(0.9, seeds=5).rates["postln_nowarm"]
     assert Predicts(ARMS).judge(Evidence({}, {**whole, "postln_nowarm": lost})).verdict == "contradicted"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ln_repro.claims.evidence import FINE_TUNED_FROM
+from ln_repro.claims.evidence import FINE_TUNED_FROM, PRETRAINED_IN
 from ln_repro.claims.judge import Judged, row_of
 from ln_repro.claims.metrics import UPDATES_TO_PRETRAINING_LOSS
 from ln_repro.claims.rules.bert import FINE_TUNING, NOT_TRAINED_MARGIN, PRETRAINING
@@ -60,10 +60,12 @@ def test_bert_1_is_measured_at_the_loss_after_seventy_percent_of_the_run() -> No
 
 
 def tuned(
-    arm: str, seed: int, start: int, accuracy: float, begun: str = "", setting: str = "mrpc", source: str = "0123456789"
-) -> Run:
+    arm: str, seed: int, start: int, accuracy: float, begun: str = "", setting: str = "mrpc",
+    source: str = "0123456789", place: str = "",
+) -> Run:  # fmt: skip
     """Return a run that began after so many updates of pre-training, the paper's or another arm's, with its text."""
-    weights = {"given": "RUN@1", "run": source, "exp": f"bert_{begun or FINE_TUNED_FROM[arm.partition('_')[0]]}",
+    place = place or PRETRAINED_IN[setting]
+    weights = {"given": "RUN@1", "run": source, "exp": f"{place}_{begun or FINE_TUNED_FROM[arm.partition('_')[0]]}",
                "update": start, "epoch": 1, "sha256": str(start)}  # fmt: skip
     run = made(f"{setting}_{arm}", seed, data__vocabulary="sha256:0", data__bpe_merges=5, start=Start(**weights))
     run.record.id += f"-{start}"
@@ -125,6 +127,7 @@ def test_runs_without_the_papers_pre_training_are_no_evidence() -> None:
     assert judged(controls).verdict == "inconclusive" and judged([*controls, *runs]).ours == judged(runs).ours
     other = tuned(POST, 1, 300, 0.9, begun="postln_warm_linear_high")
     assert judged([*runs, other]) == judged(runs)
+    assert judged([*runs, tuned(POST, 1, 300, 0.9, place="wikinews")]) == judged(runs)
     assert [*gathered([*runs, tuned(PRE, 1, 100, 0.5, setting="rte")])] == ["mrpc", "rte"]
 
 

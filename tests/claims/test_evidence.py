@@ -66,8 +66,9 @@ def test_skill_is_known_where_the_entropy_of_the_corpus_is() -> None:
     assert math.isnan(worse.skill(run)) and math.isnan(gather([run], named, (), {})["toy"].skill(run))
 
 
-def test_runs_on_other_text_than_the_corpus_or_than_most_runs_are_no_evidence() -> None:
-    runs = [made("toy_postln_warm", seed) for seed in range(1, 6)]
+def test_runs_on_other_text_than_the_corpus_or_than_most_runs_or_never_decoded_are_no_evidence() -> None:
+    runs = [made("toy_postln_warm", seed) for seed in range(1, 7)]
+    runs[5].record.bleu = runs[5].record.bleu.model_copy(update={"test_tokenised": None})
     runs[0].record.data.published = False
     runs[4].record.data.fingerprint = "another"
     assert [*gathered(runs)["toy"].arms["postln_warm"]] == [2, 3, 4]

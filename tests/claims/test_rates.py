@@ -11,6 +11,7 @@ from ln_repro.claims.arena import sensitivity
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, REPRODUCED, fisher_exact, prediction_interval
 from ln_repro.claims.lr50 import CELLS, lr50
+from ln_repro.claims.metrics import Effect
 from ln_repro.claims.rates import at_edge, best_rate, usable_range
 from ln_repro.claims.rules.mt import AtBestRates, JustAboveNothing, NotStarved, RateFactor
 from ln_repro.records.archive import Run
@@ -212,7 +213,10 @@ def test_arms_that_always_or_never_train_have_one_known_end():
     assert always.over(never) == (math.inf, (2.0, math.inf))
     median, (low, high) = always.over(mixed)
     assert math.isinf(median) and math.isinf(high) and low == pytest.approx(2e-3 / mixed.interval[1])
-    assert math.isnan(mixed.over(always)[0])
+    most = mixed.interval[1] / 2e-3
+    assert mixed.over(always) == (-math.inf, (0.0, most)) and str(Effect(*mixed.over(always))) == f"at most {most:.3g}"
+    assert math.isnan(always.over(always)[0]) and str(Effect(math.nan)) == "not finite"
     median, (low, high) = mixed.over(mixed)
     assert median == pytest.approx(1, rel=1e-6) and low == pytest.approx(1 / high)
     assert lr50(held(arms), "rezero_warm") is None
+    assert RateFactor(("postln_nowarm", "postln_warm")).judge(held(arms)).verdict == "contradicted"

@@ -41,6 +41,15 @@ def test_sentences_and_classes_stay_together(made, root, glue, name):
     assert made(name, source=glue / name.upper(), **SIDES) == prepared
 
 
+def test_the_two_sentences_together_fit_the_model(made, glue):
+    long, row = f"{'a ' * 600}.", "1\t1\t2\t{0}\t{0}"
+    write(glue / "MRPC" / "train.tsv", *MRPC, row.format(long))
+    assert made("mrpc", source=glue, **SIDES).pairs["train"] == 2
+    write(glue / "MRPC" / "dev.tsv", *MRPC, row.format(long))
+    with pytest.raises(UserError, match=r"subwords, more than 1023; remove"):
+        made("mrpc", source=glue, **SIDES)
+
+
 def test_merges_and_dictionary_of_another_corpus_are_taken(made, root, glue, small_toy):
     toy = made("toy", bpe_merges=40)
     options: dict[str, Any] = {"source": glue, "vocabulary": toy.fingerprint, **SIDES}

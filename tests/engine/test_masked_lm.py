@@ -6,8 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
+from ln_repro.engine.plugin import masked_lm
 from ln_repro.engine.plugin.masked_lm import LnMaskedLm, MaskedBlocks
 from ln_repro.engine.plugin.model import LnEncoder
+from ln_repro.errors import UserError
 from tests.engine.made import Sentences, criterion, dictionary, encoder_only
 from tests.examples import experiment
 
@@ -85,7 +87,7 @@ def test_a_mini_batch_predicts_only_the_hidden_tokens(words):
     assert batch["ntokens"] == len(places) == sum(int(s[2].ne(words.pad()).sum()) for s in samples)
 
 
-def test_text_is_cut_into_blocks_of_one_length(corpus):
+def test_text_is_cut_into_blocks_of_one_length(corpus, monkeypatch):
     """The corpus is that of a translation, of which the target side is used."""
     task = LnMaskedLm(experiment(task="masked_lm", train__block_tokens=16), corpus)
     task.load_dataset("train")
@@ -98,6 +100,9 @@ def test_text_is_cut_into_blocks_of_one_length(corpus):
     sentences = (corpus.parent / "text" / "train.en").read_text().splitlines()
     assert joined == "".join(f"{line} </s> " for line in sentences).strip()
     assert (train.renewed, valid.renewed) == (True, False) and train.seed != valid.seed
+    monkeypatch.setattr(masked_lm, "PREDICTED", 1e-9)  # as in a text of a few words
+    with pytest.raises(UserError, match=r"data\.valid: no token of so short a text is masked"):
+        task.load_dataset("valid")
 
 
 @pytest.mark.usefixtures("double")

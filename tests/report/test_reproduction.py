@@ -91,6 +91,15 @@ def test_four_grades(explored: list[Run], loss: float, nll: float, grade: str) -
     assert ("valid NLL, epoch 3: not in the range" in result.reason) == (grade == DIFFERENT)
 
 
+def test_a_training_loss_that_a_save_by_the_clock_cut_in_two_is_not_compared(explored: list[Run]) -> None:
+    theirs = run_of(OLD)
+    first, second, *rest = [event for event in theirs.events if event["kind"] == "train"]
+    half = first | {"update": first["update"] // 2, "loss": first["loss"] + 1}
+    others = [event for event in theirs.events if event["kind"] != "train"]
+    ours = Run(theirs.record, [*others, half, first | {"loss": first["loss"] - 1}, second, *rest])
+    assert compare(theirs, ours, explored).grade == EQUAL
+
+
 def test_of_a_run_cut_short_only_what_both_have_counts(explored: list[Run]) -> None:
     theirs = run_of(ALONE)
     first = theirs.record.plain()["epochs"][0]

@@ -77,7 +77,7 @@ class RateFactor(OverRates):
         if first is None or second is None:
             return self.too_few(evidence)
         value, interval = first.over(second)
-        bounded = value < math.inf or interval[0] > 1  # a NaN is neither
+        bounded = abs(value) < math.inf or interval[0] > 1 or interval[1] < 1  # a NaN is none of these
         effect = Effect(value, interval, "x{} in rate", ".2g") if bounded else None
         texts = [str(effect)] if effect else []
         shared = sorted(first.counts.keys() & second.counts.keys())

@@ -89,11 +89,13 @@ class Predicts(OverRates):
             return Finding(INCONCLUSIVE, needs="runs with probe=collapse")
         low, high = effect.interval
         result, needs = REPRODUCED if low > SEPARATES else CONTRADICTED if high < SEPARATES else INCONCLUSIVE, None
-        if measured.arms < total:
-            result, needs = INCONCLUSIVE, f"{total - measured.arms} more arms"
-        text = f"{effect} ({measured.failing} fail, {measured.training} train, {measured.arms} of {total} arms)"
         runs = [run for run in evidence.of_arms(self.arms) if not math.isnan(VANISHING.of(run))]
-        return Finding(result, effect, text, needs, runs, len({run.seed for run in runs}))
+        seeds = len({run.seed for run in runs})
+        if measured.arms < total or seeds < SEEDS:
+            lacking = {"arms": total - measured.arms, "seeds": SEEDS - seeds}
+            result, needs = INCONCLUSIVE, ", ".join(f"{n} more {what}" for what, n in lacking.items() if n > 0)
+        text = f"{effect} ({measured.failing} fail, {measured.training} train, {measured.arms} of {total} arms)"
+        return Finding(result, effect, text, needs, runs, seeds)
 
 
 @dataclass(frozen=True)

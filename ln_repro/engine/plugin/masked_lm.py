@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ln_repro.engine.plugin.task import Blocks, EncoderTask
+from ln_repro.errors import UserError
 from ln_repro.model.batch import Batch
 
 PREDICTED, UNCHANGED, RANDOM = 0.15, 0.1, 0.1
@@ -99,7 +100,9 @@ class LnMaskedLm(EncoderTask):
             sentences, sentences.sizes, size, pad=words.pad(), eos=words.eos(), break_mode="none"
         )
         training = split == "train"
-        self.datasets[split] = MaskedBlocks(
+        masked = self.datasets[split] = MaskedBlocks(
             PrependTokenDataset(blocks, words.bos()), words, self.mask,
             seed=self.experiment.torch_seed if training else VALIDATION_SEED, renewed=training,
         )  # fmt: skip
+        if not training and not any(masked[number][2].ne(words.pad()).any() for number in range(len(masked))):
+            raise UserError(f"data.{split}: no token of so short a text is masked; give a longer one")
