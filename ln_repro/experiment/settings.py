@@ -200,6 +200,8 @@ class Experiment(Section):
         classifies = self.task == "classification"
         if train.max_epoch is not None and train.max_epoch < average:
             raise ValueError(f"eval.average: {average} epochs cannot be averaged, train.max_epoch is {train.max_epoch}")
+        if (epochs := self.eval.epochs) and train.max_epoch and min(epochs) > train.max_epoch:
+            raise ValueError(f"eval.epochs: {list(epochs)} has no epoch up to train.max_epoch={train.max_epoch}")
         if self.start is not None and not classifies:
             raise ValueError(f"start: only for task=classification; this run has task={self.task}")
         if classifies != (name in LABELLED):

@@ -169,6 +169,7 @@ def test_seeds_stay_apart_for_any_length_of_run_and_fit_numpy():
         ({"train__max_tokens": 1.5}, "train.max_tokens: input should be a valid integer, got 1.5"),
         ({"eval__average": 1}, "eval.average: the average of 1 epoch is that epoch; give 2 or more, or 0 for none"),
         ({"eval__average": 4, "train__max_epoch": 3}, "eval.average: 4 epochs cannot be averaged, train.max_epoch is"),
+        ({"eval__epochs": [9], "train__max_epoch": 3}, "eval.epochs: [9] has no epoch up to train.max_epoch=3"),
         ({"optimizer__name": "sgd", "optimizer__betas": [0.9, 0.98]}, "optimizer.betas: sgd has neither betas nor eps"),
         ({"start": "run@1"}, "start: only for task=classification; this run has task=translation"),
         ({"task": "masked_lm", "data__name": "rte"}, "data.name: task=classification takes mrpc or rte, which have"),
