@@ -6,8 +6,8 @@ lost or duplicate rows.
 
 import contextlib
 import fcntl
-import glob
 import os
+import secrets
 import shutil
 import threading
 from collections.abc import Callable
@@ -113,12 +113,11 @@ class Mirror:
         return content
 
     def _open(self, wandb: Any) -> Any:
-        """Open the page of the run; after `rerun=true` a new one, because wandb keeps the rows that it has."""
+        """Open the page of the run directory: a new one for each, because wandb keeps the rows that a page has."""
         settings, path, page = self._folder.experiment or {}, self._folder.path, self._place / "id"
         run_id, experiment = settings.pop("id"), build(settings)
         if not page.exists():
-            earlier = len([*path.parent.glob(f"{glob.escape(path.name)}.old*")])
-            write_atomically(page, f"{run_id}-{earlier + 1}" if earlier else run_id)
+            write_atomically(page, f"{run_id}-{secrets.token_hex(3)}")
         for copy in self._place.glob("*run-*"):  # of earlier sessions; the new one will have all events
             shutil.rmtree(copy)
         mode = self._mode if self._mode != "auto" else "online" if key_configured() else "offline"

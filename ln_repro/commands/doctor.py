@@ -13,7 +13,7 @@ from ln_repro.corpus.prepare import listing
 from ln_repro.engine.compat import INSTALL
 from ln_repro.records import provenance
 from ln_repro.system import gpu, subprocesses
-from ln_repro.system.files import free_at
+from ln_repro.system.files import free_at, writable
 from ln_repro.system.paths import data_folder, runs_folder
 
 FREE_GIB = 5
@@ -65,6 +65,9 @@ def run_checks() -> Iterator[Check]:
     free = min(map(free_at, (runs_folder(), data_folder()))) / 2**30
     advice = "set LN_REPRO_RUNS and LN_REPRO_DATA to folders on a larger disk"
     yield checked("disk", free > FREE_GIB, f"{free:.0f} GiB free", advice)
+    closed = [str(folder) for folder in (runs_folder(), data_folder()) if not writable(folder)]
+    if closed:
+        yield Check("folders", False, f"{', '.join(closed)}: not writable", "set LN_REPRO_RUNS and LN_REPRO_DATA")
     ready = [row["name"] for row in listing(data_folder()) if row["folders"]]
     advice = "a run prepares what it needs; or: ln-repro data prepare data=toy"
     yield checked("data", bool(ready), ", ".join(ready) or "nothing prepared yet", advice, needed=False)

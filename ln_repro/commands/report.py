@@ -102,6 +102,8 @@ def arena_command(options: argparse.Namespace) -> int:
 def report_command(options: argparse.Namespace) -> int:
     """Run `report`: write the tables, the figures, the page and the tables in documents from the committed records."""
     results = records_folder().parent
+    if not (results / "theory.json").is_file():
+        raise UserError("report: needs a checkout of the repository, with its results")
     theory = json.loads((results / "theory.json").read_text(encoding="utf-8"))
     archive = read_archive(records_folder())
     archive.arms.save()

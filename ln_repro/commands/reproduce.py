@@ -6,6 +6,8 @@ import textwrap
 from dataclasses import replace
 
 from ln_repro.commands.messages import say
+from ln_repro.corpus.prepare import prepare
+from ln_repro.engine.process import follow_rank_zero
 from ln_repro.errors import UserError
 from ln_repro.experiment.precision import resolve_precision
 from ln_repro.experiment.settings import build
@@ -16,10 +18,13 @@ from ln_repro.report.reproduction import DIFFERENT, compare, differences
 from ln_repro.report.tables import markdown
 from ln_repro.runner.again import again
 from ln_repro.runner.run import run
+from ln_repro.system.distributed import this_rank
 
 
 def reproduce_command(options: argparse.Namespace) -> int:
     """Run `reproduce`; exit with 0 if the two agree within the interval of the record's arm, with 1 if they differ."""
+    if not this_rank().leads:
+        follow_rank_zero()
     folder = options.records or records_folder()
     kept = read_kept(folder)
     by_id = {recorded.record.id: recorded for recorded in kept.runs}
@@ -29,16 +34,19 @@ def reproduce_command(options: argparse.Namespace) -> int:
         hint = f"nearest: {', '.join(close)}" if close else "`ln-repro tables runs` lists the ids"
         raise UserError(f"reproduce: {unsound or f'there is no record {options.id!r} in {folder}; {hint}'}")
     theirs = by_id[options.id]
-    new = RunFolder(run(resolve_precision(build(again(theirs.record, options.overrides))), say))
+    experiment = resolve_precision(build(again(theirs.record, options.overrides)))
+    if prepare(experiment.data, experiment.paths.data, say).fingerprint != theirs.record.data.fingerprint:
+        say(f"{options.id} was run on other text: the two can hardly agree")
+    new = RunFolder(run(experiment, say))
     assert new.record
     ours = Run(new.record, new.events.read())
     if text := archived_file(folder, theirs.record, EVENTS):
         theirs = replace(theirs, events=valid_events(text.splitlines()))
-    result = compare(theirs, ours, kept.runs)
     print(f"{ours.record.exp}, seed {ours.record.axes.seed}, run again in {new.path}")
     if len(updates := {ours.record.updates, theirs.record.updates}) > 1:
         print(f"only what both have is compared: {min(updates)} of {max(updates)} updates")
     print(*differences(theirs.record, ours.record), sep="\n")
+    result = compare(theirs, ours, kept.runs)
     print(f"\n{markdown(f'{options.id} (losses in bits per token, BLEU on tokens)', result.table)}")
     print(textwrap.fill(f"{options.id}: {result.grade}: {result.reason}", 80))
     return int(result.grade == DIFFERENT)

@@ -62,7 +62,10 @@ def cancel_command(options: argparse.Namespace) -> int:
         plan = plan_runs(_composed(options))
         chosen[plan[0].experiment.paths.runs] = [planned.name for planned in plan if not planned.done]
     else:
-        for folder in (find_run(word, runs_folder()).path for word in options.words):
+        waiting = {key: name for name in submitted_files(runs_folder()) for key in (name, name.rpartition("-")[2])}
+        for word in options.words:
+            queued = runs_folder() / waiting[word] if word in waiting else None  # perhaps without a directory yet
+            folder = queued or find_run(word, runs_folder()).path
             chosen[folder.parent] = [*(chosen.get(folder.parent) or []), folder.name]
     if not chosen:
         raise UserError("cancel: expected grid=NAME [corpus=SETTING ...] as for the sweep, runs or their ids, or --all")

@@ -95,8 +95,11 @@ def bleu_problem(record: Record, files: Mapping[str, bytes]) -> str | None:
 def compare_command(options: argparse.Namespace) -> int:
     """Run `compare`: test the difference in BLEU between two archived records by paired bootstrap."""
     folder = options.records or records_folder()
-    records = {record.id: record for record in read_kept(folder).records}
+    kept = read_kept(folder)
+    records = {record.id: record for record in kept.records}
     if missing := [id for id in options.pair if id not in records]:
+        if unsound := next((line for line in kept.problems if missing[0] in line), None):
+            raise UserError(f"compare: {unsound}")
         raise UserError(f"compare: no record {', '.join(missing)} in {folder} (`ln-repro tables runs` lists them)")
     first, second = (records[id] for id in options.pair)
     if first.data.fingerprint != second.data.fingerprint:

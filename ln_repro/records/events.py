@@ -5,6 +5,7 @@ resumed run repeats the updates after its checkpoint; `Events.read` skips the su
 """
 
 import contextlib
+import errno
 import json
 import math
 import os
@@ -38,7 +39,9 @@ class Events:
         event = {"kind": kind, "time": time, "update": update, "epoch": epoch, **values}
         line = json.dumps(json_ready(event, PROBE_DIGITS if kind == "probe" else DIGITS)) + "\n"
         with self.path.open("a+b", buffering=0) as file:
-            file.write(end_of_torn_line(file) + line.encode())
+            data = end_of_torn_line(file) + line.encode()
+            if file.write(data) < len(data):  # the disk has become full
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
 
     def read(self) -> list[Event]:
         """Return the events, without those that a resumed run has superseded."""

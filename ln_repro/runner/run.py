@@ -159,10 +159,11 @@ class Session:
                         trainer.check()
                     again = "the same command without rerun=true" if self.experiment.rerun else "the same command"
                     raise Interrupted(f"interrupted; {again} resumes the run in {self.folder.path}")
-                trainer.check()
                 if self.lock.taken_over:
                     trainer.kill()  # not terminate(): it must not save into a directory that another process uses
                     self.lock.check()
+                trainer.check()
+            self.lock.check()
             self._check_others(trainer)
             trainer.check()
             if (trained := len(self._last())) < (wanted := self.experiment.eval.average):

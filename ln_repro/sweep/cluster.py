@@ -132,8 +132,9 @@ def watch(plan: Sequence[PlannedRun], progress: Progress, runs: Path, fail_fast:
 def cancel(runs: Path, names: Sequence[str] | None) -> Iterator[str]:
     """Stop runs, by the names of their directories (None: all runs of all sweeps).
 
-    Yields a message for each that was running or queued, and for each failure.
+    Yields a message for each that was running or queued; raises `LnReproError` in the end if Slurm does not respond.
     """
+    failure: LnReproError | None = None
     queued.Cancellations(runs).request([queued.ALL] if names is None else names)  # for sweeps on any machine
     try:
         jobs = submitted(runs)
@@ -142,8 +143,7 @@ def cancel(runs: Path, names: Sequence[str] | None) -> Iterator[str]:
         for name in (name for name in names or () if name in jobs and jobs[name].state == "queued"):
             submitted_files(runs)[name].unlink(missing_ok=True)  # no longer queued: a new sweep submits it again
     except LnReproError as error:
-        jobs = {}
-        yield f"{error}; jobs in its queue are not cancelled"
+        jobs, failure = {}, error
     active = 0
     for name in sorted({run.path.name for run in runs_under(runs)} | {*jobs}) if names is None else names:
         holder = RunFolder(runs / name).holder
@@ -155,6 +155,8 @@ def cancel(runs: Path, names: Sequence[str] | None) -> Iterator[str]:
             yield f"{name}: {holder} {'stopping' if terminate(holder) else 'could not be stopped'}"
         elif holder:
             yield f"{name}: running on {holder.host}; its sweep will stop it; if it has none, stop it there"
+    if failure:
+        raise LnReproError(f"{failure}; jobs in its queue are not cancelled: give the same command again")
     if active:
         yield "cancelled runs keep their saved state; the same command resumes them"
     else:

@@ -9,7 +9,7 @@ import subprocess
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +50,11 @@ class StackJob:
     retries: int  # of a run that fails
     cancellations: queued.Cancellations  # those since the submission
     pool: Pool | None = None
+    folder: Path = field(default_factory=Path.cwd)  # that relative paths in the experiments begin in
 
     def __call__(self) -> None:
         """Run the experiments that have not ended, as a local sweep does on a machine for this stack alone."""
+        os.chdir(self.folder)  # sbatch's chdir may be another one
         left = {file: planned for file, planned in zip(self.files, self.plan, strict=True) if file.exists()}
         device, progress = Device("the job", 1, stack=len(self.plan)), Progress(self.plan)
         self.pool = Pool(
@@ -88,6 +90,8 @@ class Job:
 
 def require(options: Json, dry_run: bool = False) -> None:
     """Raise `UserError` unless jobs with these options can be submitted; a dry run needs neither submitit nor Slurm."""
+    if "comment" in {*options, *(options.get("additional_parameters") or {})}:
+        raise UserError("launcher.comment: a sweep recognises its jobs by their comment; leave it out")
     try:
         import submitit
     except ImportError:
@@ -181,7 +185,11 @@ def cancel(jobs: Iterable[str]) -> None:
 
 def _call(command: Sequence[str]) -> str:
     try:
-        result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        # Variables such as SQUEUE_STATES would hide some jobs; a comment of another job may not be UTF-8.
+        variables = {name: value for name, value in os.environ.items() if not name.startswith("SQUEUE_")}
+        result = subprocess.run(
+            command, capture_output=True, encoding="utf-8", errors="replace", check=False, timeout=120, env=variables
+        )
     except FileNotFoundError:
         raise LnReproError(f"{command[0]} not found: this machine is not part of the cluster") from None
     except subprocess.TimeoutExpired:

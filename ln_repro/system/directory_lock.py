@@ -229,10 +229,18 @@ def _create(folder: Path, number: int, lock: TextIO) -> DirectoryLock | None:
     try:
         path.parent.mkdir(exist_ok=True)
         with path.open("x") as file:
-            file.write(_text(ours))
+            try:
+                file.write(_text(ours))
+                file.flush()
+            except OSError:  # the disk is full; an empty file would be that of an unknown holder
+                path.unlink()
+                raise
     except (FileExistsError, FileNotFoundError):  # the latter if the directory was renamed
         lock.close()
         return None
+    except OSError:
+        lock.close()
+        raise
     return DirectoryLock(folder, number, ours, lock)
 
 

@@ -112,7 +112,13 @@ def explained(root: Path, setting: str) -> Iterator[None]:
 
 def free_at(path: Path) -> int:
     """Return the free space, in bytes, on the disk of ``path``, which need not exist."""
-    existing = path.absolute()
-    while not existing.exists():
-        existing = existing.parent
-    return shutil.disk_usage(existing).free
+    return shutil.disk_usage(_existing(path)).free
+
+
+def writable(path: Path) -> bool:
+    """Return whether ``path``, which need not exist, can be written to."""
+    return os.access(_existing(path), os.W_OK)
+
+
+def _existing(path: Path) -> Path:
+    return next(place for place in (path.absolute(), *path.absolute().parents) if place.exists())

@@ -45,6 +45,12 @@ def test_a_machine_where_everything_works(examined):
     assert not checks["gpu"]["ok"] and "CPU" in checks["gpu"]["advice"]
 
 
+def test_folders_that_cannot_be_written_to_are_found(examined, monkeypatch):
+    monkeypatch.setattr(doctor, "writable", lambda folder: folder.name != "data")
+    code, out = examined({})
+    assert code == 1 and "data: not writable  ->  set LN_REPRO_RUNS and LN_REPRO_DATA" in out
+
+
 @pytest.mark.parametrize(
     ("changes", "line", "advice", "code"),
     [

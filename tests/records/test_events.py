@@ -3,6 +3,7 @@
 import json
 import math
 import multiprocessing
+import resource
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -47,6 +48,19 @@ def test_a_torn_line_is_no_event_and_takes_no_later_one_with_it(events, torn):
     events.write("train", 2, 1)
     assert [event["update"] for event in events.new()] == [1, 2]
     assert [event["update"] for event in Events(events.path).new()] == [1, 1, 2]
+
+
+def test_an_event_that_only_partly_fits_on_the_disk_is_an_error(events):
+    events.write("train", 1, 1)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (events.path.stat().st_size + 10, limits[1]))
+    try:
+        with pytest.raises(OSError, match="No space left"):
+            events.write("train", 2, 1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    events.write("train", 2, 1)
+    assert updates(events) == [("train", 1), ("train", 2)]
 
 
 def test_a_resumed_run_takes_back_what_came_after_its_checkpoint(events):

@@ -54,9 +54,9 @@ def queue(tmp_path, tool):
 
     Their arguments are in the files "asked" and "cancelled".
     """
-    tool("squeue", f"echo $@ >> '{tmp_path / 'asked'}'\ncat '{tmp_path / 'answer'}'")
+    tool("squeue", f"test -z $SQUEUE_STATES || exit 1\necho $@ >> '{tmp_path / 'asked'}'\ncat '{tmp_path / 'answer'}'")
     tool("scancel", f"echo $@ >> '{tmp_path / 'cancelled'}'")
-    return (tmp_path / "answer").write_text
+    return lambda text: (tmp_path / "answer").write_bytes(text.encode(errors="surrogateescape"))
 
 
 def plan_of(number: int, runs: Path) -> list[PlannedRun]:
@@ -119,12 +119,20 @@ def test_a_job_starts_a_run_whose_holder_has_gone_unless_another_process_has_end
     assert [tries(run) for run in plan] == [1, 0, 1] and left(job) == []
 
 
-def test_the_queue_is_read_once_for_all_jobs_if_there_are_any(queue, tmp_path):
+def test_cancelling_while_slurm_does_not_respond_is_an_error(tmp_path, tool):
+    queued.write([plan_of(1, tmp_path)], cluster.arrays(tmp_path) / "ours")
+    tool("squeue", "exit 1")
+    with pytest.raises(LnReproError, match="jobs in its queue are not cancelled: give the same command again"):
+        [*cluster.cancel(tmp_path, None)]
+
+
+def test_the_queue_is_read_once_for_all_jobs_if_there_are_any(queue, tmp_path, monkeypatch):
+    monkeypatch.setenv("SQUEUE_STATES", "RUNNING")
     assert cluster.states_in_queue(tmp_path) == {} and not (tmp_path / "asked").exists()
     plan = plan_of(4, tmp_path)
     queued.write([[run] for run in plan[:3]], cluster.arrays(tmp_path) / "ours")
     queued.write([plan[3:]], cluster.arrays(tmp_path) / "alone")
-    queue("5_0|RUNNING|ours\n5_2|PENDING|ours\n6|COMPLETING|alone\n7_1|RUNNING|somebody else's\n8|PENDING|(null)\n")
+    queue("5_0|RUNNING|ours\n5_2|PENDING|ours\n6|COMPLETING|alone\n7_1|RUNNING|caf\udce9\n8|PENDING|(null)\n")
     states = {plan[0].name: "running", plan[2].name: "queued", plan[3].name: "running"}
     assert cluster.states_in_queue(tmp_path) == states
     assert len((tmp_path / "asked").read_text().splitlines()) == 1
@@ -283,6 +291,7 @@ def test_without_a_gpu_here_the_precision_of_jobs_with_one_is_named(words, warne
         ("launcher=slurm launcher.gpus_per_node=two", "launcher.gpus_per_node: expected a number, got 'two'; for "),
         ("launcher=slurm launcher.mem_gb=16G", "launcher.mem_gb: expected a number, got '16G'"),
         ("launcher=slurm launcher.timeout_min=-5", "launcher.timeout_min: expected a number, got '-5'"),
+        ("launcher=commented.yaml", "launcher.comment: a sweep recognises its jobs by their comment"),
         ("launcher=slurm launcher.additional_parameters=5", "launcher.additional_parameters: expected opt"),
         ("launcher=named.yaml", "launcher.partition: expected a value without names, got {'a': '1'}"),
         ("launcher=slurm launcher.use_srun=no", "launcher.use_srun: expected true or false, got 'no'"),
@@ -297,6 +306,7 @@ def test_a_launcher_that_cannot_be_used_is_refused_before_anything_is_prepared(
     (empty_place / "torn.yaml").write_text("a: [")
     (empty_place / "twice.yaml").write_text("qos: a\nqos: b\n")
     (empty_place / "named.yaml").write_text("partition: {a: 1}\n")
+    (empty_place / "commented.yaml").write_text("additional_parameters: {comment: a}\n")
     monkeypatch.setenv("PATH", str(empty_place))
     refused(f"sweep grid=design precision=fp32 {words}", message)
     assert not (empty_place / "data").exists()

@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import os
 import random
+import resource
 import shutil
 import signal
 import time
@@ -112,6 +113,18 @@ def test_only_a_dead_holder_is_replaced_whatever_the_clocks_say(holding, expire,
     began = time.monotonic()
     with acquire(folder) as ours:
         assert time.monotonic() - began > 0.9 and ours.number == 2
+
+
+def test_a_full_disk_leaves_no_lock_of_an_unknown_holder(tmp_path):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"), acquire(tmp_path):
+            pass
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    with acquire(tmp_path) as ours:
+        assert ours.number == 1
 
 
 def test_a_damaged_lock_file_expires(tmp_path, expire):
