@@ -62,7 +62,8 @@ def collect_command(options: argparse.Namespace) -> int:
                     done[folder], refused = f"not copied: {error}", refused + 1
             for setting, runs in sorted(new.items()):
                 add(archive, setting, runs)
-            print("\n".join(f"{folder.path}: {words}" for folder, words in done.items()))
+            for folder, words in done.items():
+                print(f"{folder.path}: {words}")
     if not finished:
         print(f"no finished runs in {runs_folder()}")
     if left_out := len(finished) - len(chosen):
