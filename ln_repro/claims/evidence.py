@@ -221,9 +221,9 @@ def interventions(experiment: Experiment) -> list[str]:
 
 
 def scored(run: Run) -> bool:
-    """Return whether a run was decoded, diverged, or has no BLEU; `eval.epochs` may name no epoch of a short run."""
-    undecided = run.record.axes.task == "translation" and run.record.status == "finished"
-    return run.record.bleu.test_tokenised is not None or not undecided
+    """Return whether a run has its scores; a finished translation may lack them if `eval.epochs` named later epochs."""
+    translated = run.record.axes.task == "translation" and run.record.status == "finished"
+    return not translated or run.record.bleu.test_tokenised is not None
 
 
 def foreign_start(run: Run, runs: Sequence[Run], named: ArmOf) -> bool:
