@@ -5,7 +5,6 @@ import http.client
 import math
 import tarfile
 import urllib.request
-from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
 
@@ -43,7 +42,7 @@ def _digest(path: Path, kind: str, size: int, modified: int) -> str:
         return f"{UNPACKED}:{hashlib.file_digest(file, 'sha256').hexdigest()}"  # type: ignore[arg-type]
 
 
-def locked(path: Path) -> AbstractContextManager[DirectoryLock]:
+def locked(path: Path) -> DirectoryLock:
     """Lock ``path`` against other processes on all machines, waiting without a time limit."""
     path = path.resolve()
     return acquire(path.with_name(f".{path.name}.lease"), patience=math.inf)

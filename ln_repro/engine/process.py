@@ -18,7 +18,7 @@ from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.experiment.settings import Experiment
 from ln_repro.system import subprocesses
 from ln_repro.system.distributed import STACK_SOCKET
-from ln_repro.system.files import MEGABYTE, last_line
+from ln_repro.system.files import last_line
 from ln_repro.system.signals import WARNINGS
 
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**32)}
@@ -79,7 +79,7 @@ class Worker(subprocess.Popen[bytes]):
         status = self.poll()
         if status == Interrupted.exit_code:
             raise Interrupted(f"{self.job} was stopped and has saved its state; the same command resumes it")
-        if status and shutil.disk_usage(self.log.parent).free < MEGABYTE:
+        if status and shutil.disk_usage(self.log.parent).free < 1e6:  # bytes
             raise LnReproError(f"{self.log.parent}: the disk is full; free some space and run the same command again")
         if status and status < 0:
             raise LnReproError(f"{self.job} {subprocesses.killed(status)} (see {self.log})")

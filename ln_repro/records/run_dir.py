@@ -7,7 +7,6 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -70,7 +69,7 @@ class RunFolder:
         """The settings of the experiment; None if the file does not exist or is damaged."""
         return read_json(self.path / EXPERIMENT, dict)
 
-    def lock(self) -> AbstractContextManager[DirectoryLock]:
+    def lock(self) -> DirectoryLock:
         """Lock the directory, or raise `InUseError` if another process has locked it."""
         return acquire(self.path)
 

@@ -17,8 +17,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -66,8 +65,11 @@ UNKNOWN = Holder("an unknown machine", "", 0, None, "", 0.0)
 """Stands for a holder whose lock file is damaged or not written yet."""
 
 
-class DirectoryLock:
-    """A lock held by this process, with a heartbeat; workers inherit the file ``descriptor`` of the kernel's lock."""
+class DirectoryLock(AbstractContextManager["DirectoryLock"]):
+    """A lock held by this process, with a heartbeat, until the end of a ``with`` block.
+
+    Workers inherit the file ``descriptor`` of the kernel's lock.
+    """
 
     def __init__(self, folder: Path, number: int, holder: Holder, lock: TextIO) -> None:
         self.folder = folder
@@ -93,6 +95,9 @@ class DirectoryLock:
             how = f"taken over by {by} while this process was not responding" if by else "deleted or renamed"
             raise LnReproError(f"{self.folder} was {how}")
 
+    def __exit__(self, *error: object) -> None:
+        self.release()
+
     def release(self) -> None:
         self._ended.set()
         self._heart.join()
@@ -108,19 +113,29 @@ class DirectoryLock:
                     os.utime(_file(self.folder, self.number))
 
 
-@contextmanager
-def acquire(folder: Path, patience: float | None = None) -> Iterator[DirectoryLock]:
-    """Lock a directory, waiting for up to ``patience`` seconds; the directory is created if it does not exist.
+def acquire(folder: Path, patience: float | None = None) -> DirectoryLock:
+    """Lock a directory; the directory is created if it does not exist.
+
+    ``patience`` is the time to wait for a running holder, `PATIENCE_SECONDS` if it is not given.
 
     Raises:
         InUseError: another process holds the lock.
         LnReproError: the file system does not support locks.
     """
-    lock = _acquire(folder, PATIENCE_SECONDS if patience is None else patience)
-    try:
-        yield lock
-    finally:
-        lock.release()
+    start, watch = time.monotonic(), Watch()
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        number, last = newest(folder)
+        if lock := _lock(folder):
+            if last is None or last.is_local or last.released or watch.silent(_file(folder, number)) > EXPIRY_SECONDS:
+                if created := _create(folder, number + 1, lock):
+                    return created
+                continue
+            lock.close()
+        waited = time.monotonic() - start
+        if waited > (PATIENCE_SECONDS if patience is None else patience) and (not lock or watch.heard):
+            raise InUseError(f"{folder} is in use by {last or UNKNOWN}; wait for it or stop it")
+        time.sleep(POLL_SECONDS)
 
 
 def holder(folder: Path) -> Holder | None:
@@ -162,10 +177,10 @@ def machine() -> str:
         return socket.gethostname()
 
 
-def job(environment: Mapping[str, str] = os.environ) -> str | None:
+def job() -> str | None:
     """Return the Slurm job of this process, or None."""
-    task = environment.get("SLURM_ARRAY_TASK_ID")
-    return f"{environment['SLURM_ARRAY_JOB_ID']}_{task}" if task else environment.get("SLURM_JOB_ID")
+    task = os.environ.get("SLURM_ARRAY_TASK_ID")
+    return f"{os.environ['SLURM_ARRAY_JOB_ID']}_{task}" if task else os.environ.get("SLURM_JOB_ID")
 
 
 def _now(folder: Path) -> float:
@@ -178,23 +193,6 @@ def _now(folder: Path) -> float:
     except OSError:
         return time.time()
     return now
-
-
-def _acquire(folder: Path, patience: float) -> DirectoryLock:
-    start, watch = time.monotonic(), Watch()
-    while True:
-        folder.mkdir(parents=True, exist_ok=True)
-        number, last = newest(folder)
-        if lock := _lock(folder):
-            if last is None or last.is_local or last.released or watch.silent(_file(folder, number)) > EXPIRY_SECONDS:
-                if created := _create(folder, number + 1, lock):
-                    return created
-                continue
-            lock.close()
-        waited = time.monotonic() - start
-        if waited > patience and (not lock or watch.heard):
-            raise InUseError(f"{folder} is in use by {last or UNKNOWN}; wait for it or stop it")
-        time.sleep(POLL_SECONDS)
 
 
 class Watch:

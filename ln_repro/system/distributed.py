@@ -5,7 +5,6 @@ the first process's trainer (`ln_repro.engine.process_group`).
 """
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 ONE_BY_ONE = "the runs go on one by one"
@@ -28,8 +27,8 @@ class Rank:
         return self.index == 0
 
 
-def this_rank(environment: Mapping[str, str] = os.environ) -> Rank:
+def this_rank() -> Rank:
     """Return the rank assigned by torchrun; without torchrun, that of a single process."""
-    if "TORCHELASTIC_RUN_ID" not in environment:
+    if "TORCHELASTIC_RUN_ID" not in os.environ:
         return Rank()
-    return Rank(*(int(environment[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK")))
+    return Rank(*(int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK")))

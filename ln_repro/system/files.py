@@ -17,7 +17,6 @@ from ln_repro.errors import LnReproError, UserError
 Json = dict[str, Any]
 """A JSON object."""
 Content = TypeVar("Content", dict, list)  # type: ignore[type-arg]
-MEGABYTE = 1e6
 FULL = (errno.ENOSPC, errno.EDQUOT)
 REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST)
 
@@ -60,10 +59,10 @@ def read_json(path: Path, kind: type[Content]) -> Content | None:
     return None
 
 
-def last_line(log: Path, begin: int = 0) -> str:
-    """Return the last line of a log after byte ``begin`` that is not empty; "" if there is none."""
+def last_line(log: Path) -> str:
+    """Return the last line of a log that is not empty; "" if there is none."""
     try:
-        lines = log.read_bytes()[begin:].decode(errors="replace").splitlines()
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return ""
     return next((line.strip() for line in reversed(lines) if line.strip()), "")

@@ -20,9 +20,9 @@ problem = str(caught[0].message).split(". ")[0] if caught else f"torch {torch.__
 print(json.dumps([torch.cuda.get_device_name() if gpu else None, bf16, uuids, problem]))
 """
 DEV = Path("/dev")
-NVIDIA, OTHERS = "nvidia[0-9]*", ("nvidiactl", "kfd", "dxg")
-"""Device files of GPU drivers. `OTHERS` are those of NVIDIA's control device, AMD, and Windows Subsystem for Linux, and
-also exist without a GPU that torch supports."""
+OTHERS = ("nvidiactl", "kfd", "dxg")
+"""Device files of NVIDIA's control device, AMD, and Windows Subsystem for Linux, which also exist without a GPU that
+torch supports."""
 HIDDEN = ("", "-1", "NoDevFiles")
 """Values of CUDA_VISIBLE_DEVICES that hide all GPUs; the last one is set by Slurm."""
 REMEDY = "install a torch built for this driver (make setup TORCH='torch==...'), or use train.device=cpu"
@@ -41,8 +41,8 @@ class Gpu:
 @cache
 def default() -> Gpu:
     """Return the GPU that torch finds; without a driver, torch is not queried."""
-    nvidia = [*DEV.glob(NVIDIA)]
-    if not nvidia and not any(found for pattern in OTHERS for found in DEV.glob(pattern)):
+    nvidia = [*DEV.glob("nvidia[0-9]*")]
+    if not nvidia and not any((DEV / name).exists() for name in OTHERS):
         return Gpu(None, False)
     done = subprocess.run([*subprocesses.SELF, "-c", QUERY], capture_output=True, text=True, check=False)
     answer = done.stdout if done.returncode == 0 else '[null, false, [], "torch cannot be imported"]'

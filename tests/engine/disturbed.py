@@ -45,7 +45,7 @@ def strike(disturbed):
         (inputs.folder / "sessions" / "2.json").write_text("{}")
     elif what == "replace":
         shutil.rmtree(inputs.folder)
-        directory_lock._acquire(inputs.folder, 0)
+        directory_lock.acquire(inputs.folder)
     else:
         for parameter in disturbed.model.parameters():
             parameter.fill_(torch.nan)

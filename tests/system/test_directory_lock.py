@@ -85,7 +85,7 @@ def test_a_process_that_was_suspended_too_long_notices_the_takeover(holding, exp
 
 def test_a_holder_whose_directory_was_deleted_leaves_the_next_one_alone(tmp_path, monkeypatch):
     """Both locks have the same number."""
-    ours = directory_lock._acquire(tmp_path / "run", 0)
+    ours = acquire(tmp_path / "run")
     shutil.rmtree(tmp_path / "run")
     monkeypatch.setattr(directory_lock, "machine", lambda: "another")
     with acquire(tmp_path / "run") as theirs:
