@@ -41,7 +41,7 @@ def reproduce_command(options: argparse.Namespace) -> int:
     assert new.record
     ours = Run(new.record, new.events.read())
     if text := archived_file(folder, theirs.record, EVENTS):
-        theirs = replace(theirs, events=valid_events(text.splitlines()))
+        theirs = replace(theirs, events=valid_events(text))
     print(f"{ours.record.exp}, seed {ours.record.axes.seed}, run again in {new.path}")
     if len(updates := {ours.record.updates, theirs.record.updates}) > 1:
         print(f"only what both have is compared: {min(updates)} of {max(updates)} updates")

@@ -64,8 +64,8 @@ def _sweep(request: SweepRequest, composed: list[Composed], options: argparse.Na
     if not request.local:
         settings = launcher(request.launcher, request.launcher_options)
         slurm.require(settings, dry_run=options.dry_run)
-    recorded_ids = archive.ids(archive.records_folder()) if options.skip_recorded else frozenset[str]()
-    plan = plan_runs(composed, None if options.dry_run else say, recorded_ids)
+    records = archive.read_kept(archive.records_folder()).records if options.skip_recorded else []
+    plan = plan_runs(composed, None if options.dry_run else say, frozenset(record.id for record in records))
     if same := len(composed) - len(plan):
         say(f"{same} of {len(composed)} runs are left out: they have the same settings as others")
     if options.dry_run:

@@ -75,8 +75,7 @@ def events_problem(record: Record, files: Mapping[str, bytes]) -> str | None:
     text = files.get(f"{record.id}{EVENTS}")
     if text is None:
         return f"its events are missing in {record.archive}"
-    events = valid_events(text.splitlines())
-    return (name := differing(record, events)) and f"{name} differs from its events"
+    return (name := differing(record, valid_events(text))) and f"{name} differs from its events"
 
 
 def bleu_problem(record: Record, files: Mapping[str, bytes]) -> str | None:

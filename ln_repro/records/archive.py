@@ -172,14 +172,12 @@ def read_kept(folder: Path) -> Kept:
     return Kept(ordered, problems, corpora(ordered), read_costs(folder))
 
 
-def ids(folder: Path) -> frozenset[str]:
-    """Return the ids of the records in ``folder``, or raise `UserError` if it does not exist."""
-    return frozenset(record.id for record in read_kept(folder).records)
-
-
 def line_of(record: Mapping[str, object]) -> str:
     """Return the content of a record as one line of JSON that ends with the checksum of all other fields."""
-    text = json.dumps(record, separators=(",", ":"))
+    return _with_checksum(json.dumps(record, separators=(",", ":")))
+
+
+def _with_checksum(text: str) -> str:
     return f'{text[:-1]}{DIGEST}{hashlib.sha256(text.encode()).hexdigest()}"}}'
 
 
@@ -190,7 +188,7 @@ def sound(line: str) -> Record:
         LnReproError: it is damaged, changed, of another schema, or its axes are not those of its settings.
     """
     text = f"{line.rpartition(DIGEST)[0]}}}"
-    if f'{text[:-1]}{DIGEST}{hashlib.sha256(text.encode()).hexdigest()}"}}' != line:
+    if _with_checksum(text) != line:
         raise LnReproError("it is damaged, or was changed after it was collected")
     fields = json.loads(text)
     record = validate(Record, fields)
@@ -238,10 +236,7 @@ def files_of(folder: RunFolder, record: Record) -> tuple[Record, dict[str, bytes
 def add(folder: Path, setting: str, runs: Sequence[tuple[Record, Mapping[str, bytes]]]) -> None:
     """Archive the files of runs of one setting, then add their records to ``folder``, replacing those with their ids.
 
-    Args:
-        folder: the folder of records, which exists.
-        setting: the first part of the experiments' names.
-        runs: records as of `Record.with_series`, each with its files by their suffixes.
+    ``runs`` are records as of `Record.with_series`, each with its files by their suffixes.
 
     Raises:
         LnReproError: there are unsound records of the setting in the folder, which would be lost.

@@ -45,7 +45,7 @@ class Events:
 
     def read(self) -> list[Event]:
         """Return the events, without those that a resumed run has superseded."""
-        return valid_events(Events(self.path)._new_lines())
+        return valid_events(self.path.read_bytes() if self.path.exists() else b"")
 
     def tokens_until(self, update: int, known: int | None, validated: Collection[int]) -> int:
         """Return the number of tokens trained on up to an update.
@@ -64,9 +64,6 @@ class Events:
 
     def new(self) -> Iterator[Event]:
         """Yield the complete events since the last call, without lines cut off by a crash."""
-        return _parsed(self._new_lines())
-
-    def _new_lines(self) -> Iterator[bytes]:
         if not self.path.exists():
             return
         with self.path.open("rb") as file:
@@ -75,7 +72,7 @@ class Events:
                 if not line.endswith(b"\n"):
                     return
                 self._offset += len(line)
-                yield line
+                yield from _parsed([line])
 
     def until(self, end: threading.Event) -> Iterator[Event]:
         """Yield the complete events of a growing file, including those written before ``end`` is set."""
@@ -85,10 +82,10 @@ class Events:
             yield from self.new()
 
 
-def valid_events(lines: Iterable[bytes]) -> list[Event]:
-    """Return the events in the lines of a file, without those that a resumed run has superseded."""
+def valid_events(text: bytes) -> list[Event]:
+    """Return the events in the content of a file, without those that a resumed run has superseded."""
     valid: list[Event] = []
-    for event in _parsed(lines):
+    for event in _parsed(text.splitlines()):
         state = event["state"] if event["kind"] == "status" else None
         if state == "started":
             valid = []

@@ -79,11 +79,11 @@ class RunFolder:
         return holder(self.path)
 
     @property
-    def failure(self) -> Json | None:
-        """Time and reason of the last session's failure; None if it did not fail."""
+    def failure(self) -> str | None:
+        """The reason of the last session's failure; None if it did not fail."""
         if not (self.path / FAILURE).exists():
             return None
-        return {"time": None, "error": "unknown", **(read_json(self.path / FAILURE, dict) or {})}
+        return (read_json(self.path / FAILURE, dict) or {}).get("error") or "unknown"
 
     def fail(self, error: str) -> None:
         """Record that this session failed; the next session removes the file."""
@@ -96,10 +96,6 @@ class RunFolder:
         if self.record is None and (record := self.path / RECORD).exists():
             record.replace(record.with_name(f"{RECORD}.damaged"))
             say(f"{RECORD} is damaged: renamed to {RECORD}.damaged")
-
-    def write_experiment(self, settings: Mapping[str, object]) -> None:
-        """Write the settings of the experiment with its id, which make the directory that of a run."""
-        write_json(self.path / EXPERIMENT, settings)
 
     def finish(self, record: Record, samples: Sequence[tuple[str, str, str]]) -> None:
         """Write the samples, if there are any, and then the record, which marks the run as finished."""

@@ -15,7 +15,7 @@ from ln_repro.engine.inputs import SCHEME_FILE, Inputs
 from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.experiment.settings import Experiment
 from ln_repro.records.record import AVERAGE, Record, record_of
-from ln_repro.records.run_dir import RunFolder
+from ln_repro.records.run_dir import EXPERIMENT, RunFolder, write_json
 from ln_repro.runner import bleu
 from ln_repro.runner.pretrained import with_pretrained
 from ln_repro.runner.progress import Display
@@ -111,7 +111,7 @@ class Session:
         if self.checkpoints.entries() and probing(begun) != probing(settings):
             probes = " ".join(f"{key}={begun[key]}" for key in PROBING)
             raise UserError(f"probe: {self.folder.path} was begun with {probes}; use the same settings, or rerun=true")
-        self.folder.write_experiment(settings)
+        write_json(self.folder.path / EXPERIMENT, settings)  # makes the directory that of a run
         if scheme := self.experiment.norm_file:
             write_atomically(self.folder.path / SCHEME_FILE, scheme.text)
         (self.folder.path / "hyps").mkdir(exist_ok=True)
@@ -179,7 +179,7 @@ class Session:
             if (trainer.poll() or 0) < 0:  # killed, which is the cause of that failure
                 trainer.check()
             trainer.kill()  # it may wait for that process
-            raise LnReproError(failure["error"])
+            raise LnReproError(failure)
 
     def _resume(self) -> Inputs:
         """Find the latest intact checkpoint, discard what is newer, and return the inputs of the trainer."""

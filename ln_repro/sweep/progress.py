@@ -45,7 +45,7 @@ class Progress(Screen):
         elif log:
             described = f"{failure}, {reason(status, log)} (see {log})"
         else:
-            described = f"failed, {error['error']}" if (error := planned.folder.failure) else planned.state
+            described = f"failed, {error}" if (error := planned.folder.failure) else planned.state
         self.failures.append(f"{planned.label}: {described}")
         self.say(self.failures[-1])
 

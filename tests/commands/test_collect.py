@@ -9,7 +9,7 @@ import pytest
 
 from ln_repro.experiment.compose import compose
 from ln_repro.experiment.settings import build
-from ln_repro.records.archive import EVENTS, HYPOTHESES, ids, read_kept, unpacked
+from ln_repro.records.archive import EVENTS, HYPOTHESES, read_kept, unpacked
 from tests.examples import recorded
 from tests.records.test_integrity import run_folder
 
@@ -59,9 +59,9 @@ def test_trial_runs_are_left_out_of_the_committed_records_and_counted(place, tmp
     code, out, _ = call("collect")
     assert code == 0 and "left out: 2 runs on other text, or with settings that differ" in out
     records = place / "records"
-    assert ids(records) == {"0123456789", "aaaaaaaaaa", "bbbbbbbbbb"}
+    assert {record.id for record in read_kept(records).records} == {"0123456789", "aaaaaaaaaa", "bbbbbbbbbb"}
     assert call("collect", "--all")[0] == 0
-    assert len(ids(records)) == 5
+    assert len(read_kept(records).runs) == 5
     archives = sorted(path.name for path in (place / "archive").glob("*.tar.xz"))
     assert archives == ["0001-toy.tar.xz", "0002-toy.tar.xz"]  # the second has the two new ones alone
     names = [name for name, _ in unpacked(place / "archive" / archives[1])]

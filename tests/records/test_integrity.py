@@ -55,7 +55,7 @@ def folder(tmp_path: Path) -> Path:
     runs = []
     for id in (BROKEN, OTHER):
         made, events = scored(id=id)
-        kept = recorded(**made).with_series(valid_events(events.encode().splitlines()))
+        kept = recorded(**made).with_series(valid_events(events.encode()))
         runs.append((kept, {EVENTS: events.encode(), HYPOTHESES: b"a mouse\n"}))
     archive.add(place, "toy", runs)
     return place

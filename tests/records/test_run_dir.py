@@ -55,7 +55,7 @@ def test_a_failure_is_told_until_the_next_session(run):
     run.path.mkdir(parents=True)
     assert run.state == "interrupted" and run.failure is None
     run.fail("train failed (exit 9)")
-    assert run.state == "failed" and run.failure and run.failure["error"] == "train failed (exit 9)"
+    assert run.state == "failed" and run.failure == "train failed (exit 9)"
     with run.lock():
         assert run.state == "running"
     run.begin(print)

@@ -49,7 +49,7 @@ def run_of(name: str) -> Run:
     run = max(runs, key=lambda run: bool(run.record.divergence))
     events = archived_file(committed.RECORDS, run.record, EVENTS)
     assert events
-    return replace(run, events=valid_events(events.splitlines(keepends=True)))
+    return replace(run, events=valid_events(events))
 
 
 def with_fields(record: Record, **fields: Any) -> Record:
