@@ -21,10 +21,10 @@ from ln_repro.experiment.settings import build
 from ln_repro.records.archive import records_folder
 from ln_repro.records.events import json_ready
 from ln_repro.records.run_dir import RunFolder, find_run, runs_under
-from ln_repro.records.status import OPEN, RunStatus, status_of, summary, table, with_queue
+from ln_repro.records.status import OPEN, RunStatus, status_of, summary, table
 from ln_repro.sweep.cluster import cancel, ended_early, queue_of, submitted_files
 from ln_repro.sweep.grid import parse_request
-from ln_repro.sweep.plan import Composed, compose_runs, plan_runs
+from ln_repro.sweep.plan import PlannedRun, compose_runs, plan_runs
 from ln_repro.sweep.queued import reason
 from ln_repro.system.files import read_json, warn
 from ln_repro.system.paths import runs_folder
@@ -75,7 +75,7 @@ def cancel_command(options: argparse.Namespace) -> int:
     return 0
 
 
-def _composed(options: argparse.Namespace) -> list[Composed]:
+def _composed(options: argparse.Namespace) -> list[PlannedRun]:
     """Return the runs of the grid that the words name."""
     search_also(options.config_dir)
     return compose_runs(parse_request(options.words), say, options.only, options.but)
@@ -89,7 +89,7 @@ def _names_grid(options: argparse.Namespace) -> bool:
     return grid
 
 
-def _statuses(composed: list[Composed] | None) -> list[RunStatus]:
+def _statuses(composed: list[PlannedRun] | None) -> list[RunStatus]:
     """Return the runs with the settings in which each differs from the experiment that it is named after."""
     arms = Arms(records_folder())
     statuses = []
@@ -103,26 +103,28 @@ def _statuses(composed: list[Composed] | None) -> list[RunStatus]:
     return statuses
 
 
-def _without_settings(composed: list[Composed] | None) -> list[RunStatus]:
+def _without_settings(composed: list[PlannedRun] | None) -> list[RunStatus]:
     """Return the runs of a grid; None: all runs."""
     if composed:
         plan = plan_runs(composed)
         runs, exps = plan[0].experiment.paths.runs, {planned.run.exp for planned in plan}
+        queue = queue_of(runs)
         others = {run.path.name for run in runs_under(runs) if (run.experiment or {}).get("exp") in exps}
         if others := others - {planned.name for planned in plan}:
             number = plural(len(others), "run")
             warn(f"not shown: {number} with settings that this grid does not have (see `ln-repro status`)")
-        statuses = [status_of(planned.folder, {**dict(planned.experiment), "id": planned.id}) for planned in plan]
-        queue = queue_of(runs)
+        statuses = [
+            status_of(planned.folder, {**dict(planned.experiment), "id": planned.id}, queue) for planned in plan
+        ]
     else:
         runs = runs_folder()
-        statuses, queue = [status_of(run) for run in runs_under(runs)], queue_of(runs)
+        queue = queue_of(runs)
+        statuses = [status_of(run, queue=queue) for run in runs_under(runs)]
         started = {Path(status.dir).name for status in statuses}
         files = {name: file for name, file in submitted_files(runs).items() if name not in started}
         for name in [*(files.keys() & queue), *ended_early(runs, files.keys() - queue.keys())]:
             settings = (read_json(files[name], dict) or {}).get("experiment", {})
-            statuses.append(status_of(RunFolder(runs / name), {**settings, "id": name.rpartition("-")[2]}))
-    statuses = with_queue(statuses, queue)
+            statuses.append(status_of(RunFolder(runs / name), {**settings, "id": name.rpartition("-")[2]}, queue))
     if early := ended_early(runs, [Path(status.dir).name for status in statuses if status.state in OPEN]):
         log = [*early.values()][-1]
         warn(f"{plural(len(early), 'run')}: the job ended before the run began, {reason(1, log)} (see {log})")

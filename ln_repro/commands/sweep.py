@@ -18,13 +18,13 @@ from ln_repro.errors import LnReproError, UserError
 from ln_repro.experiment.compose import launcher, search_also
 from ln_repro.experiment.precision import resolve_precision
 from ln_repro.records import archive
-from ln_repro.records.status import summary
+from ln_repro.records.status import aligned, summary
 from ln_repro.sweep import slurm
 from ln_repro.sweep.cluster import queue_of, states_in_queue, submit_unfinished, watch
 from ln_repro.sweep.devices import cpu_device, gpu_devices
 from ln_repro.sweep.grid import SweepRequest, parse_request
 from ln_repro.sweep.local import Pool
-from ln_repro.sweep.plan import Composed, PlannedRun, compose_runs, estimate, plan_runs, table
+from ln_repro.sweep.plan import COLUMNS, PlannedRun, compose_runs, estimate, plan_runs
 from ln_repro.sweep.progress import Progress
 from ln_repro.sweep.queued import Cancellations
 from ln_repro.system import gpu, subprocesses
@@ -42,25 +42,26 @@ def sweep_command(options: argparse.Namespace) -> int:
     request = parse_request(options.words)
     search_also(options.config_dir)
     composed = compose_runs(request, say, options.only, options.but)
-    for _, experiment, _ in composed if request.local else ():
-        resolve_precision(experiment)  # refuses what this machine cannot do
-    if composed[0][1].norm_file:
+    for planned in composed if request.local else ():
+        resolve_precision(planned.experiment)  # refuses what this machine cannot do
+    first = composed[0].experiment
+    if first.norm_file:
         from ln_repro.model.trial import try_own_scheme  # imports torch
 
-        try_own_scheme(composed[0][1])
-    with explained(composed[0][1].paths.runs, "paths.runs"):
+        try_own_scheme(first)
+    with explained(first.paths.runs, "paths.runs"):
         return _sweep(request, composed, options)
 
 
-def _sweep(request: SweepRequest, composed: list[Composed], options: argparse.Namespace) -> int:
+def _sweep(request: SweepRequest, composed: list[PlannedRun], options: argparse.Namespace) -> int:
     """Run, submit or show the composed runs; return the exit code."""
-    runs = composed[0][1].paths.runs
+    runs = composed[0].experiment.paths.runs
     old = os.environ.pop(OLD_REQUESTS, "null")
     cancellations = Cancellations(runs, json.loads(old))  # early: requests count while the corpus is prepared, too
     if options.detach and options.fail_fast and not request.local:
         raise UserError("--fail-fast: needs a sweep that waits for its jobs; leave out --detach")
     if options.detach and request.local and not options.dry_run:
-        return _detach(runs, options.config_dir, cancellations)
+        return _detach(runs, cancellations)
     if not request.local:
         settings = launcher(request.launcher, request.launcher_options)
         slurm.require(settings, dry_run=options.dry_run)
@@ -73,7 +74,8 @@ def _sweep(request: SweepRequest, composed: list[Composed], options: argparse.Na
             say("the ids, which depend on the corpus, are not known: some of its files have not been found")
         flags = [f"--config-dir={options.config_dir}"] if options.config_dir else []
         queue = queue_of(runs)
-        print(table(plan, queue, flags, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
+        rows = [COLUMNS, *(planned.row(queue, flags) for planned in plan)]
+        print(aligned(rows, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
         states = summary(queue.get(planned.name, planned.state) for planned in plan)
         print(f"{states}{estimate(plan, archive.records_folder())}")
         return 0
@@ -128,11 +130,10 @@ def _run_here(
         Pool(devices, request.retries, first.paths.runs / "sweep", cancellations, progress, fail_fast).run(plan)
 
 
-def _detach(runs: Path, config_dir: Path | None, cancellations: Cancellations) -> int:
+def _detach(runs: Path, cancellations: Cancellations) -> int:
     """Start the same sweep in the background."""
     log = runs.absolute() / "sweep" / f"sweep-{time.strftime('%Y%m%d-%H%M%S')}.log"
     again = [argument for argument in sys.argv[1:] if argument != "--detach"]
-    again += [f"--config-dir={config_dir.resolve()}"] if config_dir else []  # the last one wins
     subprocesses.start_command(again, log, {OLD_REQUESTS: json.dumps(cancellations.old)})
     say(f"started in the background; its output is in {log} (ln-repro status, ln-repro cancel --all)")
     print(runs)

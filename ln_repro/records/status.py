@@ -3,8 +3,7 @@
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 
 from ln_repro.records.events import Event
 from ln_repro.records.run_dir import RunFolder
@@ -39,23 +38,21 @@ class RunStatus:
         return tuple("-" if value is None else format(value, formats.get(name, "")) for name, value in values.items())
 
 
-def status_of(run: RunFolder, planned: Json | None = None) -> RunStatus:
-    """Return the state of a run; ``planned`` are the settings and the id of one whose directory may not exist yet."""
+def status_of(run: RunFolder, planned: Json | None = None, queue: Mapping[str, str] | None = None) -> RunStatus:
+    """Return the state of a run.
+
+    ``planned`` are the settings and the id of one whose directory may not exist yet, ``queue`` has the states of those
+    in a cluster's queue, by the names of their directories.
+    """
     experiment, state = run.experiment or planned or {}, run.state
+    if state in OPEN and queue:
+        state = queue.get(run.path.name, state)
     record = run.record if state in ("finished", "diverged") else None
     steps = [event for event in run.events.read() if event["kind"] == "train"]
     last: Event = steps[-1] if steps else {"update": 0, "loss": None}
     bleu = record.bleu.test.score if record and record.bleu.test else None
     named: Json = {name: experiment.get(name) for name in ("id", "exp", "seed", "lr")}
     return RunStatus(**named, state=state, update=last["update"], loss=last["loss"], bleu=bleu, dir=str(run.path))
-
-
-def with_queue(statuses: Iterable[RunStatus], queue: Mapping[str, str]) -> list[RunStatus]:
-    """Return the runs with the states of unfinished ones replaced by those in the queue, by name of the directory."""
-    return [
-        replace(status, state=queue.get(Path(status.dir).name, status.state)) if status.state in OPEN else status
-        for status in statuses
-    ]
 
 
 def summary(states: Iterable[str]) -> str:
@@ -66,25 +63,28 @@ def summary(states: Iterable[str]) -> str:
 
 
 def table(statuses: Sequence[RunStatus], width: int | None = None) -> str:
-    """Return a row per run as text, with the learning rate if an experiment has several.
-
-    Own settings are the last column or, if a ``width`` is given, which no line exceeds, lines below their rows.
-    """
+    """Return a row per run as `aligned` text, with the learning rate if an experiment has several."""
     if not statuses:
         return "no runs yet; `ln-repro run exp=NAME` starts one"
     several = len({(status.exp, status.lr) for status in statuses}) > len({status.exp for status in statuses})
     columns = ("exp", "lr", *COLUMNS[1:]) if several else COLUMNS
-    if width is None and any(status.settings for status in statuses):
+    if any(status.settings for status in statuses):
         columns = (*columns, "settings")
-    text = aligned([columns, *(status.cells(columns) for status in statuses)])
-    if width is None:
-        return text
-    below = ["", *(f"    overrides: {status.settings}" if status.settings else "" for status in statuses)]
-    lines = (line for pair in zip(text.splitlines(), below, strict=True) for line in pair)
-    return "\n".join(part for line in lines for part in textwrap.wrap(line, width, subsequent_indent=" " * 6))
+    return aligned([columns, *(status.cells(columns) for status in statuses)], width)
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows of cells as lines of text with aligned columns."""
+def aligned(rows: Sequence[Sequence[str]], width: int | None = None) -> str:
+    """Return rows of cells as lines of text with aligned columns.
+
+    If they would be wider than ``width``, the last cell of each row is below the others.
+    """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    if width is None or max(map(len, lines)) <= width:
+        return "\n".join(lines)
+    wrapped = []
+    for line, row in zip(aligned([row[:-1] for row in rows]).splitlines(), rows, strict=True):
+        wrapped += textwrap.wrap(line, width, subsequent_indent=" " * 6)
+        if row[-1] != "-":
+            wrapped += textwrap.wrap(f"    {row[-1]}", width, subsequent_indent=" " * 6, break_on_hyphens=False)
+    return "\n".join(wrapped)

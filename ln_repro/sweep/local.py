@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TextIO
 
-from ln_repro.errors import Interrupted
+from ln_repro.errors import Interrupted, UserError
 from ln_repro.sweep import queued
 from ln_repro.sweep.devices import Device
 from ln_repro.sweep.plan import PlannedRun
@@ -18,9 +18,10 @@ from ln_repro.sweep.progress import Progress
 from ln_repro.system.distributed import ONE_BY_ONE
 
 POLL_SECONDS = 0.5
-STOPPED_SECONDS = 0.1
 OTHER_SWEEP_SECONDS = 5.0
 """Time between checks of a run that another sweep has started."""
+FINAL = (0, UserError.exit_code, Interrupted.exit_code)
+"""Exit codes after which a retry cannot help: of divergence (a result), invalid input, and a request to stop."""
 
 
 @dataclass
@@ -100,15 +101,13 @@ class Pool:
 
     def _next(self, most: int) -> list[Waiting]:
         """Return the next run and, if none of them has failed, up to ``most - 1`` that can be trained with it."""
-        if (first := next(self._ready(self.waiting), None)) is None:
-            return []
-        alike = [
-            waiting
-            for waiting in self.waiting
-            if most > 1 and waiting is not first and waiting.planned.stack_key == first.planned.stack_key
-            and not (waiting.failures or first.failures)
-        ]  # fmt: skip
-        return [first, *islice(self._ready(alike), most - 1)]
+        ready = self._ready()
+        stack = [*islice(ready, 1)]
+        if stack and most > 1 and not stack[0].failures:
+            key = stack[0].planned.stack_key
+            alike = (waiting for waiting in ready if waiting.planned.stack_key == key and not waiting.failures)
+            stack += islice(alike, most - 1)
+        return stack
 
     def _start_together(self, stack: list[Waiting], device: Device) -> None:
         files, logs = [waiting.file.absolute() for waiting in stack], [self._log(waiting) for waiting in stack]
@@ -124,10 +123,10 @@ class Pool:
             self.waiting.remove(waiting)
             self.running.append(Running(waiting, device, process, trainer))
 
-    def _ready(self, runs: Sequence[Waiting]) -> Iterator[Waiting]:
-        """Yield those of some waiting runs that can be started; remove those that another sweep has finished."""
+    def _ready(self) -> Iterator[Waiting]:
+        """Yield the waiting runs that can be started; remove those that another sweep has finished."""
         now = time.monotonic()
-        for waiting in list(runs):
+        for waiting in list(self.waiting):
             if waiting.not_before > now:
                 continue
             if waiting.planned.done or not waiting.file.exists():  # by another sweep, or another process of this job
@@ -159,7 +158,7 @@ class Pool:
                 self._end(waiting)
             elif holder and not (holder.is_local and holder.pid == running.process.pid):  # another sweep was faster
                 self.waiting.append(waiting)
-            elif queued.worth_retrying(status) and waiting.failures < self.retries:
+            elif status not in FINAL and waiting.failures < self.retries:
                 waiting.failures += 1
                 self.progress.say(f"{waiting.planned.label}: {queued.reason(status, self._log(waiting))}; trying again")
                 self.waiting.insert(0 if self.fail_fast else len(self.waiting), waiting)
@@ -203,7 +202,7 @@ class Pool:
         deadline = time.monotonic() + queued.STOP_SECONDS
         try:  # poll() and not wait(), which would block in a signal handler that has interrupted it
             while any(process.poll() is None for process in processes) and time.monotonic() < deadline:
-                time.sleep(STOPPED_SECONDS)
+                time.sleep(POLL_SECONDS)
         finally:  # also after Ctrl-C once more
             for process in processes:
                 process.kill()

@@ -2,10 +2,9 @@
 
 import json
 import shlex
-import textwrap
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import median
@@ -22,24 +21,22 @@ from ln_repro.experiment.precision import with_precision
 from ln_repro.experiment.settings import Experiment, build
 from ln_repro.experiment.validation import Count, Positive, Section, validate
 from ln_repro.records.run_dir import RunFolder
-from ln_repro.records.status import aligned
 from ln_repro.sweep.grid import AXES, Grid, GridRun, SweepRequest, along, grid_runs, select
 from ln_repro.system import gpu
 from ln_repro.system.files import Json
 from ln_repro.system.progress import Report
 
-Composed = tuple[GridRun, Experiment, LearningRate]
 COLUMNS = ("id", "state", "lr", "updates", "M tokens", "sum of lr", "command")
 
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A run of a grid; ``data`` is the fingerprint of its corpus if prepared, ``skipped`` the ids of recorded runs."""
+    """A run of a grid; ``data`` is the fingerprint of its corpus if known, ``skipped`` the ids of recorded runs."""
 
     run: GridRun
     experiment: Experiment
     rate: LearningRate
-    data: str | None
+    data: str | None = None
     skipped: frozenset[str] = frozenset()
 
     @cached_property
@@ -102,41 +99,24 @@ def stacks(plan: Sequence[PlannedRun], size: int) -> list[list[PlannedRun]]:
     return [runs[first : first + size] for runs in alike.values() for first in range(0, len(runs), size)]
 
 
-def table(
-    plan: Sequence[PlannedRun], queue: Mapping[str, str], flags: Sequence[str] = (), width: int | None = None
-) -> str:
-    """Return the plan as text, with the command of each run, which includes ``flags``.
-
-    In a table that would be wider than ``width``, the commands are lines of their own.
-    """
-    rows = [COLUMNS, *(planned.row(queue, flags) for planned in plan)]
-    text = aligned(rows)
-    if width is None or max(map(len, text.splitlines())) <= width:
-        return text
-    wrap = textwrap.TextWrapper(width, initial_indent=" " * 4, break_on_hyphens=False)
-    lines = aligned([row[:-1] for row in rows]).splitlines()
-    return "\n".join(f"{line}\n{wrap.fill(row[-1])}" for line, row in zip(lines, rows, strict=True))
-
-
 def estimate(plan: Sequence[PlannedRun], records: Path) -> str:
     """Return the estimated time of the runs that are not done, from records of their setting, and how many have one."""
     file = records / f"{Name.of(plan[0].run.exp).setting}.jsonl"
-    left = {planned.id: planned.rate.total for planned in plan if not planned.done}
+    left = [planned for planned in plan if not planned.done]
+    updates, ids = sum(planned.rate.total for planned in left), {planned.id for planned in left}
     seconds, device, recorded = [], "", 0
     for line in file.read_text(encoding="utf-8", errors="replace").splitlines() if file.exists() else ():
         with suppress(ValueError, KeyError, TypeError):  # `ln-repro verify` reports damaged records
             record = json.loads(line)
             device = "CPU" if record["environment"].get("device", "cpu") == "cpu" else "GPU"
             seconds.append(record["train_seconds"] / max(1, record["updates"]))
-            recorded += record["id"] in left
-    words = f"; about {sum(left.values()) * median(seconds) / 3600:.1f} {device} hours" if left and seconds else ""
+            recorded += record["id"] in ids
+    words = f"; about {updates * median(seconds) / 3600:.1f} {device} hours" if left and seconds else ""
     return words + (f"; {recorded} of them are recorded (--skip-recorded leaves them out)" if recorded else "")
 
 
-def compose_runs(
-    request: SweepRequest, say: Report, only: Sequence[str] = (), excluded: Sequence[str] = ()
-) -> list[Composed]:
-    """Return the selected runs of a grid, each with its experiment and learning rate; ``say`` takes messages."""
+def compose_runs(request: SweepRequest, say: Report, only: Sequence[str], excluded: Sequence[str]) -> list[PlannedRun]:
+    """Return the selected runs of a grid, not yet with their corpus; ``say`` takes messages."""
     described = validate(Grid, grid(request.grid), f"grid/{request.grid}.yaml")
     if request.arms:
         described = described.model_copy(update={"arms": [*request.arms]})
@@ -165,7 +145,7 @@ def compose_runs(
             )
         if not (updates_per_epoch := reference(settings, "updates_per_epoch", Count)):
             raise UserError(f"reference.updates_per_epoch: is not set by {run.exp}; a sweep needs it to plan")
-        composed.append((run, experiment, experiment.learning_rate(updates_per_epoch)))
+        composed.append(PlannedRun(run, experiment, experiment.learning_rate(updates_per_epoch)))
     if undecided:
         say("precision=auto is resolved on this machine, which has no GPU: "
             "the jobs run in fp32 unless you give precision=bf16")  # fmt: skip
@@ -179,16 +159,17 @@ def reference(settings: Json, key: str, kind: Any) -> Any:
 
 
 def plan_runs(
-    composed: Sequence[Composed], say: Report | None = None, skipped: frozenset[str] = frozenset()
+    composed: Sequence[PlannedRun], say: Report | None = None, skipped: frozenset[str] = frozenset()
 ) -> list[PlannedRun]:
-    """Return the plan for these runs, of which ``skipped`` are recorded.
+    """Return the plan for these runs with their corpus, of which ``skipped`` are recorded.
 
     With ``say``, which takes messages, the corpus is prepared first; without, the ids may not be known. Runs that an
     option has made the same, such as ``norm=`` those of several arms, are planned once.
     """
-    corpus = composed[0][1].data, composed[0][1].paths.data
+    first = composed[0].experiment
+    corpus = first.data, first.paths.data
     source = prepare(*corpus, say).fingerprint if say else fingerprint(*corpus)
     plan: dict[str, PlannedRun] = {}
-    for parts in composed:
-        plan.setdefault(parts[1].id(source or ""), PlannedRun(*parts, source, skipped))
+    for planned in composed:
+        plan.setdefault(planned.experiment.id(source or ""), replace(planned, data=source, skipped=skipped))
     return [*plan.values()]

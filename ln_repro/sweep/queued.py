@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from ln_repro.errors import Interrupted, UserError
+from ln_repro.errors import UserError
 from ln_repro.experiment.settings import Experiment, build
 from ln_repro.records.run_dir import write_json
 from ln_repro.sweep.plan import PlannedRun
@@ -50,7 +50,7 @@ def read(file: Path) -> Experiment:
     return build(content["experiment"])
 
 
-def start(file: Path, log: Path, environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+def start(file: Path, log: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
     """Start the run that is queued in ``file`` and append its output to ``log``; it does not receive our signals."""
     return subprocesses.start_command(["run", f"--queued={file}"], log, environment)
 
@@ -74,14 +74,6 @@ def start_stack(
             )
             for file, log_of_run, end in zip(files, logs, run_ends, strict=True)
         ]
-
-
-def worth_retrying(status: int) -> bool:
-    """Return whether a retry may help after this exit code.
-
-    It does not after divergence (a result, with exit code 0), invalid input, or a request to stop.
-    """
-    return status not in (0, UserError.exit_code, Interrupted.exit_code)
 
 
 def reason(status: int, log: Path) -> str:

@@ -267,7 +267,7 @@ def test_status_marks_runs_with_settings_of_their_own(empty_place, monkeypatch, 
     monkeypatch.setenv("COLUMNS", "60")
     lines = call("status")[1].splitlines()
     assert max(map(len, lines)) <= 60
-    assert {f"    overrides: {settings}" for settings in found if settings} <= {*lines}
+    assert {f"    {settings}" for settings in found if settings} <= {*lines}
 
 
 def test_a_grid_is_watched_until_ctrl_c(monkeypatch, call):

@@ -135,6 +135,8 @@ def test_runs_whose_record_is_kept_are_left_out_when_asked_and_tell_how_long_the
     _, *rows, summary = out.splitlines()
     assert [row.split()[:2] for row in rows] == [[ids[0], "planned"], [ids[1], "recorded"]]
     assert summary == "2 runs: 1 planned, 1 recorded; about 0.1 CPU hours"
+    monkeypatch.setattr("ln_repro.sweep.plan.fingerprint", lambda *_: None)
+    assert call("sweep", *words, "--dry-run")[1].endswith("2 runs: 2 planned; about 0.2 CPU hours\n")
 
 
 def test_runs_that_an_option_makes_the_same_are_planned_once(call):
