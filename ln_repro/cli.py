@@ -39,12 +39,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _prepare_output() -> None:
-    """Make standard output one that can be written to, and escape what its encoding lacks.
+    """Make both outputs ones that can be written to, and escape what the encoding of standard output lacks.
 
     A width of 0, with which rich prints nothing, is forgotten.
     """
-    if sys.stdout is None:  # closed by the caller
-        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 (open until the end)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 (open until the end)
     if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")
     for name in ("COLUMNS", "LINES"):

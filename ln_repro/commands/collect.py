@@ -38,26 +38,28 @@ def collect_command(options: argparse.Namespace) -> int:
     if unfinished := [str(folder.path) for folder, record in records.items() if options.runs and record is None]:
         raise UserError(f"collect: {', '.join(unfinished)}: not a finished run (it has no record.json)")
     finished = [(folder, record) for folder, record in records.items() if record is not None]
-    chosen, refused = finished, 0
-    if not (options.runs or options.records or options.all):
-        arms = Arms(archive)
-        chosen = [(folder, record) for folder, record in finished if not deviates(Run(record), arms)]
+    arms = Arms(archive) if not (options.runs or options.records or options.all) else None
+    left_out = refused = 0
     with explained(archive, "--records"):
         archive.mkdir(parents=True, exist_ok=True)
         with locked(archive):
             known = {record.id: record for record in read_kept(archive).records}
             new: dict[str, list[tuple[Record, Mapping[str, bytes]]]] = {}
-            done = dict.fromkeys(folder for folder, _ in chosen)
-            for folder, record in chosen:
+            done: dict[RunFolder, str] = {}
+            for folder, record in finished:
                 try:
+                    if arms and deviates(Run(record), arms):
+                        left_out += 1
+                        continue
                     kept, files = files_of(folder, record)
-                    done[folder] = f"copied as {kept.id}"
                     if (there := known.get(kept.id)) and kept == there.model_copy(update={"archive": ""}):
                         done[folder] = f"{kept.id} is there already"
                     elif there and not options.replace:
                         raise LnReproError(f"another record of {kept.id} exists (--replace overwrites it)")
                     else:
+                        done[folder] = f"copied as {kept.id}"
                         new.setdefault(Name.of(kept.exp).setting, []).append((kept, files))
+                        known[kept.id] = kept  # another run in this call may have the same id
                 except LnReproError as error:
                     done[folder], refused = f"not copied: {error}", refused + 1
             for setting, runs in sorted(new.items()):
@@ -66,10 +68,10 @@ def collect_command(options: argparse.Namespace) -> int:
                 print(f"{folder.path}: {words}")
     if not finished:
         print(f"no finished runs in {runs_folder()}")
-    if left_out := len(finished) - len(chosen):
+    if left_out:
         reason = "on other text, or with settings that differ from the experiment's; --all includes them"
         print(f"left out: {plural(left_out, 'run')} {reason}")
-    if refused < len(chosen):
+    if refused < len(done):
         print(f"the records are in {archive}")
     return 1 if refused else 0
 

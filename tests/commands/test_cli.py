@@ -292,10 +292,11 @@ def test_an_update_that_cannot_be_divided_among_the_processes_is_one_line(monkey
     refused(f"run {TOY} train.batches_per_update=3", "train.batches_per_update: 3 cannot be spread over 2 processes")
 
 
-def test_a_closed_output_is_no_failure() -> None:
-    line = shlex.join([sys.executable, "-m", "ln_repro.cli", "status", "--json"])
-    result = subprocess.run(["sh", "-c", f"exec {line} >&-"], capture_output=True, text=True, check=False)
-    assert (result.returncode, result.stderr) == (0, "")
+@pytest.mark.parametrize("closed", [">&-", "2>&-"])
+def test_a_closed_output_is_no_failure(closed: str) -> None:
+    line = shlex.join([sys.executable, "-m", "ln_repro.cli", "status" if closed == ">&-" else "sync"])
+    result = subprocess.run(["sh", "-c", f"exec {line} {closed}"], capture_output=True, text=True, env=environment())
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
 
 def test_what_the_encoding_of_the_output_lacks_is_escaped():

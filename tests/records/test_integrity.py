@@ -286,6 +286,8 @@ def test_another_record_of_the_same_id_is_not_overwritten(tmp_path, collect, cal
     run.write_text(json.dumps({**json.loads(run.read_text()), "parameters": 7}))
     code, out, _ = collect()
     assert code == 1 and "another record of 0123456789 exists" in out and kept.read_bytes() == before
+    both = tmp_path / "runs" / RUN, run_folder(tmp_path / "again", 50.0)
+    assert call("collect", *both, "--records", tmp_path / "new")[0] == 1
     assert collect("--replace")[0] == 0
     (record,) = read_kept(tmp_path / "kept").records
     assert (record.parameters, record.archive) == (7, "0002-toy.tar.xz")
