@@ -33,18 +33,26 @@ def arrays(runs: Path) -> Path:
 def submitted(runs: Path) -> dict[str, slurm.Job]:
     """Return the jobs of the pending and running runs in Slurm's queue, by the names of the runs' directories.
 
-    Slurm is only queried if runs were submitted before; raise `LnReproError` if it does not respond.
+    Slurm is only queried if there are submitted runs that have not ended; raise `LnReproError` if it does not respond.
     """
-    folders = {folder.name: folder for folder in arrays(runs).glob("*")}
-    jobs = [job for job in slurm.queue() if job.tag in folders] if folders else []
-    names = {tag: queued.listed(folders[tag]) for tag in {job.tag for job in jobs}}
-    return {name: job for job in jobs for name in names[job.tag].get(job.index, ())}
+    files = submitted_files(runs)
+    jobs = {(job.tag, job.index): job for job in slurm.queue()} if files else {}
+    keys = {name: (file.parent.name, queued.stack_of(file)) for name, file in files.items()}
+    return {name: jobs[key] for name, key in keys.items() if key in jobs}
 
 
 def submitted_files(runs: Path) -> dict[str, Path]:
     """Return the files of all submitted runs, the last one of each, by the names of their directories."""
-    files = sorted(arrays(runs).glob("*/*-*.json"), key=lambda file: file.stat().st_mtime)
+    files = sorted(arrays(runs).glob("*/*-*.json"), key=_written)
     return {file.stem.partition("-")[2]: file for file in files}
+
+
+def _written(file: Path) -> float:
+    """Return when a file was written; 0 if there is none, such as that of a run that has just ended."""
+    try:
+        return file.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
 
 
 def ended_early(runs: Path, names: Collection[str]) -> dict[str, Path]:
@@ -54,10 +62,9 @@ def ended_early(runs: Path, names: Collection[str]) -> dict[str, Path]:
     """
     logs = {}
     for name, file in submitted_files(runs).items():
-        if name in names and (log := slurm.log_of(file, arrays(runs).parent)) and log.exists():
-            output = runs / "sweep" / f"{name}.log"
-            if not output.exists() or output.stat().st_mtime < file.stat().st_mtime:
-                logs[name] = log
+        began = _written(runs / "sweep" / f"{name}.log") >= _written(file)
+        if name in names and not began and (log := slurm.log_of(file, arrays(runs).parent)) and log.exists():
+            logs[name] = log
     return logs
 
 

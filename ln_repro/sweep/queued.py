@@ -34,12 +34,9 @@ def write(stacks: Iterable[Sequence[PlannedRun]], folder: Path) -> list[list[Pat
     return files
 
 
-def listed(folder: Path) -> dict[int, list[str]]:
-    """Return the directory names of the runs that have a file in ``folder``, by the index of their stack."""
-    names: dict[int, list[str]] = {}
-    for index, _, name in (path.stem.partition("-") for path in folder.glob("*-*.json")):
-        names.setdefault(int(index), []).append(name)
-    return names
+def stack_of(file: Path) -> int:
+    """Return the index of the stack of the run in a file."""
+    return int(file.stem.partition("-")[0])
 
 
 def read(file: Path) -> Experiment:

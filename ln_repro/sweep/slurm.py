@@ -155,7 +155,7 @@ def submit(jobs: Sequence[StackJob], tag: str, options: Json, folder: Path) -> N
 def log_of(file: Path, folder: Path) -> Path | None:
     """Return the log, in ``folder``, of the job that was submitted for a run's file; None if that is not known."""
     with suppress(FileNotFoundError, IndexError):
-        return folder / file.with_name(LOGS).read_text().splitlines()[int(file.stem.partition("-")[0])]
+        return folder / file.with_name(LOGS).read_text().splitlines()[queued.stack_of(file)]
     return None
 
 

@@ -33,8 +33,7 @@ def test_an_experiment_is_run_as_it_was_queued_whatever_was_edited_meanwhile(tmp
         typed_run("exp=bert_preln_nowarm_linear", "data.train=a", "data.valid=b", "paths.runs=some where", "seed=3"),
     ]
     (first,), stack = queued.write([typed[:1], typed[1:]], tmp_path / "queue")
-    listed = queued.listed(tmp_path / "queue")
-    assert [{*listed[0]}, {*listed[1]}] == [{typed[0].name}, {run.name for run in typed[1:]}]
+    assert [queued.stack_of(file) for file in (first, *stack)] == [0, 1, 1]
     setting = conf / "setting" / "toy.yaml"
     setting.write_text(setting.read_text().replace("  lr: 2e-3\n", "  lr: 9e-3\n"))
     assert typed_run("exp=toy_postln_warm").experiment.lr == 9e-3

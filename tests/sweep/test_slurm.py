@@ -348,7 +348,8 @@ def test_more_runs_than_slurm_takes_in_one_array_are_several(tmp_path, monkeypat
     assert cluster.submit_unfinished(plan, tmp_path, {}, 0) == 3
     assert [*sent.values()] == [[plan[0].name, plan[1].name], [plan[2].name]]
     for tag, names in sent.items():
-        assert queued.listed(cluster.arrays(tmp_path) / tag) == {index: [name] for index, name in enumerate(names)}
+        files = (cluster.arrays(tmp_path) / tag).glob("*.json")
+        assert {file.stem for file in files} == {f"{index}-{name}" for index, name in enumerate(names)}
 
 
 def test_only_the_process_that_acquired_the_lock_is_stopped():
