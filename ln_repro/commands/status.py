@@ -123,7 +123,7 @@ def _without_settings(composed: list[PlannedRun] | None) -> list[RunStatus]:
         started = {Path(status.dir).name for status in statuses}
         files = {name: file for name, file in submitted_files(runs).items() if name not in started}
         for name in [*(files.keys() & queue), *ended_early(runs, files.keys() - queue.keys())]:
-            settings = (read_json(files[name], dict) or {}).get("experiment", {})
+            settings = read_json(files[name], dict) or {}
             statuses.append(status_of(RunFolder(runs / name), {**settings, "id": name.rpartition("-")[2]}, queue))
     if early := ended_early(runs, [Path(status.dir).name for status in statuses if status.state in OPEN]):
         log = [*early.values()][-1]

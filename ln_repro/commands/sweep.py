@@ -1,7 +1,6 @@
 """`ln-repro sweep`: run all unfinished experiments of a grid, on this machine or on Slurm."""
 
 import argparse
-import json
 import os
 import shutil
 import signal
@@ -33,7 +32,7 @@ from ln_repro.system.files import explained
 from ln_repro.system.progress import plural
 
 OLD_REQUESTS = "LN_REPRO_OLD_REQUESTS"
-"""Variable for the requests to stop runs that a detached sweep ignores; later ones may come before it reads them."""
+"""Variable for the position of the first request to stop runs that a detached sweep does not ignore."""
 
 
 def sweep_command(options: argparse.Namespace) -> int:
@@ -56,8 +55,8 @@ def sweep_command(options: argparse.Namespace) -> int:
 def _sweep(request: SweepRequest, composed: list[PlannedRun], options: argparse.Namespace) -> int:
     """Run, submit or show the composed runs; return the exit code."""
     runs = composed[0].experiment.paths.runs
-    old = os.environ.pop(OLD_REQUESTS, "null")
-    cancellations = Cancellations(runs, json.loads(old))  # early: requests count while the corpus is prepared, too
+    begin = os.environ.pop(OLD_REQUESTS, None)  # early: requests count while the corpus is prepared, too
+    cancellations = Cancellations(runs, None if begin is None else int(begin))
     if options.detach and options.fail_fast and not request.local:
         raise UserError("--fail-fast: needs a sweep that waits for its jobs; leave out --detach")
     if options.detach and request.local and not options.dry_run:
@@ -134,7 +133,7 @@ def _detach(runs: Path, cancellations: Cancellations) -> int:
     """Start the same sweep in the background."""
     log = runs.absolute() / "sweep" / f"sweep-{time.strftime('%Y%m%d-%H%M%S')}.log"
     again = [argument for argument in sys.argv[1:] if argument != "--detach"]
-    subprocesses.start_command(again, log, {OLD_REQUESTS: json.dumps(cancellations.old)})
+    subprocesses.start_command(again, log, {OLD_REQUESTS: str(cancellations.begin)})
     say(f"started in the background; its output is in {log} (ln-repro status, ln-repro cancel --all)")
     print(runs)
     return 0

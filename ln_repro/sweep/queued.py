@@ -1,7 +1,7 @@
 """The queued runs of a sweep: their files, their processes, and requests to stop them.
 
 A file has one composed experiment, so that later edits of YAML files do not affect it. A process is `ln-repro run` in a
-session of its own and with a log. A request is a file that sweeps on all machines with access to the folder can see.
+session of its own and with a log. Requests are in a file that sweeps on all machines with access to the folder read.
 """
 
 import socket
@@ -30,7 +30,7 @@ def write(stacks: Iterable[Sequence[PlannedRun]], folder: Path) -> list[list[Pat
     for index, stack in enumerate(stacks):
         files.append([folder / f"{index}-{planned.name}.json" for planned in stack])
         for file, planned in zip(files[-1], stack, strict=True):
-            write_json(file, {"experiment": planned.experiment.model_dump(mode="json")})
+            write_json(file, planned.experiment.model_dump(mode="json"))
     return files
 
 
@@ -42,9 +42,9 @@ def stack_of(file: Path) -> int:
 def read(file: Path) -> Experiment:
     """Return the experiment in a file, or raise `UserError` if it is gone or damaged."""
     content = read_json(file, dict)
-    if content is None or "experiment" not in content:
+    if content is None:
         raise UserError(f"{file}: the queued experiment no longer exists; start the sweep again")
-    return build(content["experiment"])
+    return build(content)
 
 
 def start(file: Path, log: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
@@ -81,28 +81,29 @@ def reason(status: int, log: Path) -> str:
 
 
 class Cancellations:
-    """The requests to stop runs in a runs folder; those made before this object was created are ignored.
+    """The requests to stop runs in a runs folder, in the order of a file; those before position ``begin`` are ignored.
 
-    ``old`` are the times of those to ignore instead, by name, if an earlier object had them.
+    By default, all are ignored that were made before this object was created.
     """
 
-    def __init__(self, runs: Path, old: Mapping[str, int | None] | None = None) -> None:
-        self.folder = runs / "sweep" / "cancelled"
-        self.old = {path.name: self._made(path.name) for path in self.folder.glob("*")} if old is None else old
+    def __init__(self, runs: Path, begin: int | None = None) -> None:
+        self.file = runs / "sweep" / "cancelled.txt"
+        self.begin = len(self._requests(0)) if begin is None else begin
 
     def request(self, names: Iterable[str]) -> None:
         """Request that runs be stopped, by the names of their directories (``ALL``: every run)."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        for name in names:
-            (self.folder / name).touch()
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        with self.file.open("ab", buffering=0) as file:
+            file.write("".join(f"\n{name}" for name in names).encode())  # after the end of one that was cut off
 
     def pending(self, name: str) -> bool:
         """Return whether there is a request to stop this run."""
-        return any(self._made(request) not in (None, self.old.get(request)) for request in (name, ALL))
+        return not {name, ALL}.isdisjoint(self._requests(self.begin).decode().splitlines())
 
-    def _made(self, name: str) -> int | None:
-        """Return the time of the last request; None if there was none."""
+    def _requests(self, begin: int) -> bytes:
         try:
-            return (self.folder / name).stat().st_mtime_ns
+            with self.file.open("rb") as file:
+                file.seek(begin)
+                return file.read()
         except FileNotFoundError:
-            return None
+            return b""
