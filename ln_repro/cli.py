@@ -99,8 +99,13 @@ def parser() -> argparse.ArgumentParser:
     _add_archive(add)
     sync = add("sync", "upload the events of runs to wandb; can be repeated safely")
     sync.add_argument("runs", nargs="*", metavar="RUN", help="run directories or ids; default: all")
-    doctor = add("doctor", "check this machine and suggest how to fix what does not work")
-    doctor.add_argument("--json", action="store_true", help="print JSON")
+    add("doctor", "check this machine and suggest how to fix what does not work")
+    for name in ("status", "theory", "claims", "arena", "doctor"):
+        commands.choices[name].add_argument("--json", action="store_true", help="print JSON")
+    for name in ("tables", "figures", "claims", "arena", "verify", "collect", "compare", "reproduce"):
+        commands.choices[name].add_argument(
+            "--records", type=expanded, metavar="DIR", help="default: results/records of the checkout"
+        )
     return main_parser
 
 
@@ -131,7 +136,6 @@ def _add_grids(add: Add) -> None:
     sweep.add_argument("--fail-fast", action="store_true", help=first_failure)
     background = "return at once: run in the background, or leave the jobs to Slurm"
     sweep.add_argument("--detach", action="store_true", help=background)
-    status.add_argument("--json", action="store_true", help="print JSON")
     status.add_argument("--watch", action="store_true", help="refresh every two seconds, until Ctrl-C")
     cancel.add_argument("--all", action="store_true", help="stop all runs of all grids")
 
@@ -144,7 +148,6 @@ def _add_results(add: Add) -> None:
     figures = add("figures", "draw the paper's figures and ours from the committed records", "report")
     figures.add_argument("--out", type=expanded, metavar="DIR", default="figures", help="default: ./figures")
     theory = add("theory", "check the paper's lemmas, theorem and figure 3, without training")
-    theory.add_argument("--json", action="store_true", help="print JSON")
     theory.add_argument("--only", nargs="+", metavar="ID", help="only these findings, for example TH-6")
     full = "all widths, depths and initialisations: half an hour of CPU time instead of minutes"
     theory.add_argument("--full", action="store_true", help=full)
@@ -154,17 +157,14 @@ def _add_results(add: Add) -> None:
     text = "print the effect and verdict of each claim; with IDs, also its rule, records and what would resolve it"
     claims = add("claims", text, "report")
     claims.add_argument("ids", nargs="*", metavar="ID", help="only these claims, for example MT-4")
-    claims.add_argument("--json", action="store_true", help="print JSON")
     arena = add("arena", "rank the norm placements of one setting", "report")
     arena.add_argument("setting", nargs="?", default="toy", metavar="SETTING", help="default: toy")
-    arena.add_argument("--json", action="store_true", help="print JSON")
     add("report", "rebuild tables, figures, page and README's verdicts from the committed records")
-    _add_records_option(tables, figures, claims, arena)
 
 
 def _add_archive(add: Add) -> None:
     """Add the commands on archived records."""
-    verify = add("verify", "check every committed record: schema, checksums, events and BLEU")
+    add("verify", "check every committed record: schema, checksums, events and BLEU")
     collect = add("collect", "copy the records of finished runs to results/records")
     collect.add_argument("runs", nargs="*", metavar="RUN", help="run directories or ids; default: all")
     collect.add_argument("--replace", action="store_true", help="replace records with the same id")
@@ -178,12 +178,6 @@ def _add_archive(add: Add) -> None:
     reproduce.add_argument("id", metavar="ID", help="id of a record")
     changes = "data.source=PATH, paths.runs=DIR; train.max_epoch=N or train.max_update=N to cut it short"
     reproduce.add_argument("overrides", nargs="*", default=[], metavar="key=value", help=changes)
-    _add_records_option(verify, collect, compare, reproduce)
-
-
-def _add_records_option(*commands: argparse.ArgumentParser) -> None:
-    for command in commands:
-        command.add_argument("--records", type=expanded, metavar="DIR", help="default: results/records of the checkout")
 
 
 def _add_arguments(options: argparse.Namespace, rest: Sequence[str]) -> None:

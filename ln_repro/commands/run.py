@@ -25,9 +25,6 @@ from ln_repro.experiment.settings import Experiment, build
 from ln_repro.sweep.queued import read
 from ln_repro.system.distributed import this_rank
 
-INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
-"""The choices of Hydra's `--info`."""
-
 
 def run_parser() -> argparse.ArgumentParser:
     """Return the parser of the flags of `run`: the supported ones of Hydra, and our own."""
@@ -36,7 +33,8 @@ def run_parser() -> argparse.ArgumentParser:
     flags.add_argument("--list", action="store_true")
     flags.add_argument("-m", "--multirun", action="store_true")
     flags.add_argument("-c", "--cfg", choices=["job", "hydra", "all"])
-    flags.add_argument("-i", "--info", nargs="?", const="all", choices=INFO)
+    kinds = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
+    flags.add_argument("-i", "--info", nargs="?", const="all", choices=kinds)
     flags.add_argument("--queued", type=Path)  # how a sweep starts its runs
     flags.add_argument("--stack")  # how it starts the process that trains several runs like the queued one
     own_folder(flags)

@@ -16,7 +16,6 @@ from ln_repro.records.events import Event
 from ln_repro.records.series import Probe, TrainingCurve
 from ln_repro.system.files import Json
 
-SCHEMA = 1
 AVERAGE = "test_average"
 """Name of the test scores of averaged weights."""
 
@@ -217,7 +216,7 @@ def record_of(
         raise LnReproError("the events lack the start or the end of training; give the same command again")
     results = results_of(events, bool(experiment.eval.average))
     return validate(Record, {
-        "schema": SCHEMA,
+        "schema": 1,
         "id": run_id,
         "exp": experiment.exp,
         "divergence": diverged and {key: diverged[key] for key in Divergence.model_fields},
