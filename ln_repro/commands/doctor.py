@@ -3,7 +3,9 @@
 import argparse
 import importlib.util
 import json
+import os
 import platform
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +15,7 @@ from ln_repro.corpus.prepare import listing
 from ln_repro.engine.compat import INSTALL
 from ln_repro.records import provenance
 from ln_repro.system import gpu, subprocesses
-from ln_repro.system.files import free_at, writable
+from ln_repro.system.files import existing
 from ln_repro.system.paths import data_folder, runs_folder
 
 FREE_GIB = 5
@@ -62,11 +64,11 @@ def run_checks() -> Iterator[Check]:
         yield checked("gpu", here.name is not None, name, advice, needed=bool(here.problem))
     version = provenance.version_of("fairseq") if importlib.util.find_spec("fairseq") else None
     yield checked("fairseq", version == "0.12.2", version or "not installed", INSTALL)
-    free = min(map(free_at, (runs_folder(), data_folder()))) / 2**30
+    folders = runs_folder(), data_folder()
+    free = min(shutil.disk_usage(existing(folder)).free for folder in folders) / 2**30
     advice = "set LN_REPRO_RUNS and LN_REPRO_DATA to folders on a larger disk"
     yield checked("disk", free > FREE_GIB, f"{free:.0f} GiB free", advice)
-    closed = [str(folder) for folder in (runs_folder(), data_folder()) if not writable(folder)]
-    if closed:
+    if closed := [str(folder) for folder in folders if not os.access(existing(folder), os.W_OK)]:
         yield Check("folders", False, f"{', '.join(closed)}: not writable", "set LN_REPRO_RUNS and LN_REPRO_DATA")
     ready = [row["name"] for row in listing(data_folder()) if row["folders"]]
     advice = "a run prepares what it needs; or: ln-repro data prepare data=toy"

@@ -21,7 +21,7 @@ from ln_repro.report.figures import draw_all
 from ln_repro.report.page import page, page_tables
 from ln_repro.report.results import all_tables
 from ln_repro.report.tables import DOCUMENTS, render, with_tables
-from ln_repro.system.files import explained, read_json
+from ln_repro.system.files import explained
 from ln_repro.system.paths import CHECKOUT
 
 
@@ -35,7 +35,7 @@ def _records(options: argparse.Namespace) -> Path:
 
 def tables_command(options: argparse.Namespace) -> int:
     folder = _records(options)
-    archive, findings = read_archive(folder), read_theory(folder)
+    archive, findings = read_archive(folder), read_theory(folder).get("findings", [])
     files = all_tables(archive, claim_rows(archive.evidence, archive.replication, findings), findings)
     tables = {name: table for of_file in files.values() for name, table in of_file.items()}
     wanted = {given: [name for name in tables if f"{name}-".startswith(f"{given}-")] for given in options.names}
@@ -47,9 +47,9 @@ def tables_command(options: argparse.Namespace) -> int:
 
 def figures_command(options: argparse.Namespace) -> int:
     folder = _records(options)
-    archive, theory = read_archive(folder), read_json(folder.parent / "theory.json", dict) or {}
+    archive = read_archive(folder)
     with explained(options.out, "--out"):
-        paths = draw_all(archive, theory, options.out)
+        paths = draw_all(archive, read_theory(folder), options.out)
     print("\n".join(map(str, paths)) or f"nothing to draw from the records in {folder}")
     return complaints(archive.kept.problems)
 
@@ -57,7 +57,7 @@ def figures_command(options: argparse.Namespace) -> int:
 def claims_command(options: argparse.Namespace) -> int:
     folder = _records(options)
     kept, _, evidence, replication, _ = read_archive(folder)
-    rows = claim_rows(evidence, replication, read_theory(folder))
+    rows = claim_rows(evidence, replication, read_theory(folder).get("findings", []))
     known, wanted = {row.id.lower(): row.id for row in rows}, {name.lower() for name in options.ids}
     if unknown := [name for name in options.ids if name.lower() not in known]:
         raise UserError(f"claims: there is no {unknown[0]}{nearest(unknown[0].upper(), [*known.values()])}")
@@ -104,8 +104,7 @@ def report_command(options: argparse.Namespace) -> int:
     results = records_folder().parent
     if not (results / "theory.json").is_file():
         raise UserError("report: needs a checkout of the repository, with its results")
-    theory = json.loads((results / "theory.json").read_text(encoding="utf-8"))
-    archive = read_archive(records_folder())
+    archive, theory = read_archive(records_folder()), read_theory(records_folder())
     archive.arms.save()
     rows = claim_rows(archive.evidence, archive.replication, theory["findings"])
     (results / "tables").mkdir(exist_ok=True)

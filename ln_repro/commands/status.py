@@ -90,20 +90,6 @@ def _names_grid(options: argparse.Namespace) -> bool:
 
 
 def _statuses(composed: list[PlannedRun] | None) -> list[RunStatus]:
-    """Return the runs with the settings in which each differs from the experiment that it is named after."""
-    arms = Arms(records_folder())
-    statuses = []
-    for status in _without_settings(composed):
-        settings = RunFolder(Path(status.dir)).experiment
-        differing = []
-        with contextlib.suppress(UserError):  # of a version with other settings
-            if settings:
-                differing = own_settings(build({key: settings[key] for key in settings if key != "id"}), arms)
-        statuses.append(replace(status, settings=", ".join(differing) or None))
-    return statuses
-
-
-def _without_settings(composed: list[PlannedRun] | None) -> list[RunStatus]:
     """Return the runs of a grid; None: all runs."""
     if composed:
         plan = plan_runs(composed)
@@ -122,10 +108,23 @@ def _without_settings(composed: list[PlannedRun] | None) -> list[RunStatus]:
         statuses = [status_of(run, queue=queue) for run in runs_under(runs)]
         started = {Path(status.dir).name for status in statuses}
         files = {name: file for name, file in submitted_files(runs).items() if name not in started}
-        for name in [*(files.keys() & queue), *ended_early(runs, files.keys() - queue.keys())]:
-            settings = read_json(files[name], dict) or {}
-            statuses.append(status_of(RunFolder(runs / name), {**settings, "id": name.rpartition("-")[2]}, queue))
+        ended = ended_early(runs, files.keys() - queue.keys())
+        for name, file in files.items():
+            if name in queue or name in ended:
+                settings = {**(read_json(file, dict) or {}), "id": name.rpartition("-")[2]}
+                statuses.append(status_of(RunFolder(runs / name), settings, queue))
     if early := ended_early(runs, [Path(status.dir).name for status in statuses if status.state in OPEN]):
         log = [*early.values()][-1]
         warn(f"{plural(len(early), 'run')}: the job ended before the run began, {reason(1, log)} (see {log})")
-    return statuses
+    arms = Arms(records_folder())
+    return [_with_settings(status, arms) for status in statuses]
+
+
+def _with_settings(status: RunStatus, arms: Arms) -> RunStatus:
+    """Return the state of a run with the settings in which it differs from the experiment that it is named after."""
+    settings = RunFolder(Path(status.dir)).experiment or {}
+    settings.pop("id", None)
+    try:
+        return replace(status, settings=", ".join(own_settings(build(settings), arms)) or None)
+    except UserError:  # it has not begun, or is of a version with other settings
+        return status

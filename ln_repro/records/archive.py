@@ -273,10 +273,9 @@ def read_costs(folder: Path) -> Costs:
     return {row["name"].removeprefix("norm/"): row for row in rows}
 
 
-def read_theory(folder: Path) -> list[Json]:
-    """Return the findings of `ln-repro theory` from the file beside a folder of records; empty without the file."""
-    findings: list[Json] = (read_json(folder.parent / "theory.json", dict) or {}).get("findings", [])
-    return findings
+def read_theory(folder: Path) -> Json:
+    """Return what `ln-repro theory` has written beside a folder of records; empty without the file."""
+    return read_json(folder.parent / "theory.json", dict) or {}
 
 
 def archived_file(folder: Path, record: Record, suffix: str) -> bytes | None:

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from pydantic import Field
 
 from ln_repro.errors import UserError
-from ln_repro.experiment.compose import nearest
+from ln_repro.experiment.compose import experiments, nearest
 from ln_repro.experiment.name import Name
 from ln_repro.experiment.settings import MOST_SEEDS
 from ln_repro.experiment.validation import Count, Natural, Positive, Section, validate
@@ -157,14 +157,12 @@ def along(axis: str, runs: Sequence[GridRun], values: Sequence[float]) -> list[G
     return [replace(run, axes=(*run.axes, (key, value))) for run in runs for value in dict.fromkeys(values)]
 
 
-def grid_runs(
-    grid: Grid, corpus: str, seeds: Sequence[int], settings: Sequence[str], known: Sequence[str]
-) -> list[GridRun]:
+def grid_runs(grid: Grid, corpus: str, seeds: Sequence[int], settings: Sequence[str]) -> list[GridRun]:
     """Return the runs of a grid, with all arms of a seed before those of the next seed.
 
-    ``corpus`` is the first part of the experiments' names, ``settings`` are overrides for every run, and ``known`` are
-    the names of all experiments.
+    ``corpus`` is the first part of the experiments' names, and ``settings`` are overrides for every run.
     """
+    known = list(experiments())
     corpora = sorted({Name.of(name).setting for name in known})
     if corpus not in corpora:
         raise UserError(f"corpus: there is no setting {corpus!r}{nearest(corpus, corpora)}")

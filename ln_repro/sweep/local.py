@@ -169,6 +169,8 @@ class Pool:
                     self.waiting.clear()
 
     def _apply_cancellations(self) -> None:
+        if not self.cancellations.requested():
+            return
         for waiting in list(self.waiting):
             if self.cancellations.pending(waiting.planned.name):
                 self.waiting.remove(waiting)

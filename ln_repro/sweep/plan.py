@@ -14,7 +14,7 @@ from pydantic import create_model
 
 from ln_repro.corpus.prepare import fingerprint, prepare
 from ln_repro.errors import UserError
-from ln_repro.experiment.compose import compose, compose_all, experiments, grid
+from ln_repro.experiment.compose import compose, compose_all, grid
 from ln_repro.experiment.learning_rate import LearningRate
 from ln_repro.experiment.name import Name
 from ln_repro.experiment.precision import with_precision
@@ -121,7 +121,7 @@ def compose_runs(request: SweepRequest, say: Report, only: Sequence[str], exclud
     if request.arms:
         described = described.model_copy(update={"arms": [*request.arms]})
     corpus = described.corpus if request.corpus is None else request.corpus
-    runs = grid_runs(described, corpus, request.seeds, request.settings, list(experiments()))
+    runs = grid_runs(described, corpus, request.seeds, request.settings)
     for axis in AXES:
         values = getattr(request, axis)
         if not values and (key := getattr(described, axis)):

@@ -59,12 +59,11 @@ class Progress(Screen):
 
     def show(self, states: Mapping[str, str] | None = None) -> None:
         """Redraw the table on a terminal, at most once per `REFRESH_SECONDS`; the `states` may be known."""
-        if self.console.is_terminal and time.monotonic() - self._drawn > REFRESH_SECONDS:
-            self.update(self._drawing(states or self.states()), refresh=True)
-            self._drawn = time.monotonic()
-
-    def _drawing(self, states: Mapping[str, str]) -> Group:
+        if not self.console.is_terminal or time.monotonic() - self._drawn <= REFRESH_SECONDS:
+            return
+        states = states or self.states()
         running = [planned for planned in self.plan if states[planned.name] == "running"]
         rows = [(planned.label, *status_of(planned.folder).cells(COLUMNS)) for planned in running]
         table = aligned([("run", *COLUMNS), *rows])
-        return Group(Text(summary(states.values())), Text(table))
+        self.update(Group(Text(summary(states.values())), Text(table)), refresh=True)
+        self._drawn = time.monotonic()

@@ -88,7 +88,8 @@ class Cancellations:
 
     def __init__(self, runs: Path, begin: int | None = None) -> None:
         self.file = runs / "sweep" / "cancelled.txt"
-        self.begin = len(self._requests(0)) if begin is None else begin
+        end = self.file.stat().st_size if self.file.exists() else 0
+        self.begin = end if begin is None else begin
 
     def request(self, names: Iterable[str]) -> None:
         """Request that runs be stopped, by the names of their directories (``ALL``: every run)."""
@@ -98,12 +99,12 @@ class Cancellations:
 
     def pending(self, name: str) -> bool:
         """Return whether there is a request to stop this run."""
-        return not {name, ALL}.isdisjoint(self._requests(self.begin).decode().splitlines())
+        return not {name, ALL}.isdisjoint(self.requested())
 
-    def _requests(self, begin: int) -> bytes:
-        try:
-            with self.file.open("rb") as file:
-                file.seek(begin)
-                return file.read()
-        except FileNotFoundError:
-            return b""
+    def requested(self) -> set[str]:
+        """Return what was requested to stop."""
+        if not self.file.exists():
+            return set()
+        with self.file.open("rb") as file:
+            file.seek(self.begin)
+            return {*file.read().decode().splitlines()} - {""}

@@ -6,7 +6,6 @@ import functools
 import hashlib
 import json
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -109,15 +108,6 @@ def explained(root: Path, setting: str) -> Iterator[None]:
         raise
 
 
-def free_at(path: Path) -> int:
-    """Return the free space, in bytes, on the disk of ``path``, which need not exist."""
-    return shutil.disk_usage(_existing(path)).free
-
-
-def writable(path: Path) -> bool:
-    """Return whether ``path``, which need not exist, can be written to."""
-    return os.access(_existing(path), os.W_OK)
-
-
-def _existing(path: Path) -> Path:
+def existing(path: Path) -> Path:
+    """Return a path or, if it does not exist, the nearest folder above it that does."""
     return next(place for place in (path.absolute(), *path.absolute().parents) if place.exists())

@@ -45,8 +45,9 @@ def test_a_machine_where_everything_works(examined):
     assert not checks["gpu"]["ok"] and "CPU" in checks["gpu"]["advice"]
 
 
-def test_folders_that_cannot_be_written_to_are_found(examined, monkeypatch):
-    monkeypatch.setattr(doctor, "writable", lambda folder: folder.name != "data")
+def test_folders_that_cannot_be_written_to_are_found(examined, monkeypatch, tmp_path):
+    (tmp_path / "runs").mkdir()
+    monkeypatch.setattr(doctor, "existing", lambda folder: folder)  # `data` does not exist
     code, out = examined({})
     assert code == 1 and "data: not writable  ->  set LN_REPRO_RUNS and LN_REPRO_DATA" in out
 
