@@ -180,7 +180,7 @@ class Build:
 
         total = sum(self.counts.values())
         with progress(step, total, self.report) as advance:
-            for split, results in apply(function, chunks(), total >= WORTH_IT):
+            for split, results in (apply if total >= WORTH_IT else map)(function, chunks()):
                 yield split, results
                 advance(len(results))
 

@@ -9,8 +9,6 @@ from ln_repro.system.files import Json
 from ln_repro.system.paths import CHECKOUT
 from ln_repro.version import __version__
 
-UNKNOWN = {"version": "unknown", "git": None, "dirty": None}
-"""The version of the code of a session whose events do not contain it."""
 PACKAGES = ("torch", "fairseq", "numpy", "sacrebleu", "sacremoses", "subword-nmt", "hydra-core", "omegaconf")
 HARDWARE = ("device", "instructions", "processes", "stacked", "tf32")
 

@@ -228,7 +228,7 @@ def record_of(
         "tokens_per_s": round(results["target_tokens"] / seconds, 1) if seconds else None,
         "peak_memory_mb": ended["peak_memory_mb"] if ended else None,
         "environment": provenance.environment(*sessions),
-        "code": provenance.code_of([event.get("code", provenance.UNKNOWN) for event in sessions]),
+        "code": provenance.code_of([event["code"] for event in sessions]),
         "settings": experiment.settings(),
     })  # fmt: skip
 

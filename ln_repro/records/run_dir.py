@@ -8,7 +8,6 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from ln_repro.errors import UserError
@@ -88,7 +87,7 @@ class RunFolder:
     def fail(self, error: str) -> None:
         """Record that this session failed; the next session removes the file."""
         with contextlib.suppress(OSError):  # for example a full disk
-            write_json(self.path / FAILURE, {"time": datetime.now(UTC).isoformat(timespec="seconds"), "error": error})
+            write_json(self.path / FAILURE, {"error": error})
 
     def begin(self, say: Callable[[str], None]) -> None:
         """Remove the failure of the last session, and rename a damaged record."""

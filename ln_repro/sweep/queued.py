@@ -107,4 +107,4 @@ class Cancellations:
             return set()
         with self.file.open("rb") as file:
             file.seek(self.begin)
-            return {*file.read().decode().splitlines()} - {""}
+            return {*file.read().decode(errors="replace").splitlines()} - {""}

@@ -1,4 +1,4 @@
-"""Apply a function to many items, in one or several processes."""
+"""Apply a function to many items, in several processes."""
 
 import multiprocessing
 import os
@@ -18,17 +18,15 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def apply(function: Callable[[Item], Result], items: Iterable[Item], several: bool) -> Iterator[Result]:
-    """Yield ``function(item)`` for every item, in order; only a few items and results are in memory at once.
+def apply(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    """Yield ``function(item)`` for every item, in order, computed on all cores, which takes about a second to start.
 
-    Args:
-        function: importable by name, so that it can be sent to other processes.
-        several: use all cores, which takes about a second to start.
+    Only a few items and results are in memory at once. ``function`` is sent to the processes by its name.
 
     Raises:
         LnReproError: a process was killed.
     """
-    if not several or cores() == 1:
+    if cores() == 1:
         yield from map(function, items)
         return
     # "spawn": a fork of a process in which torch has started threads may deadlock.

@@ -25,7 +25,7 @@ def environment(**extra: str) -> dict[str, str]:
 
 
 def start_command(
-    arguments: Sequence[str], log: Path, variables: Mapping[str, str] | None = None, inherit: Sequence[int] = ()
+    arguments: Sequence[str], log: Path, variables: Mapping[str, str], inherit: Sequence[int] = ()
 ) -> "subprocess.Popen[bytes]":
     """Start `ln-repro` in a session of its own, which does not receive our signals, and append its output to a log.
 
@@ -34,7 +34,7 @@ def start_command(
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         return subprocess.Popen(
-            [*SELF, "-m", "ln_repro.cli", *arguments], env=environment(**(variables or {})),
+            [*SELF, "-m", "ln_repro.cli", *arguments], env=environment(**variables),
             stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True, pass_fds=inherit,
         )  # fmt: skip
 

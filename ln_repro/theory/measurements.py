@@ -125,7 +125,7 @@ def measure(units: Sequence[Unit], store: Path, progress: Callable[[int], None])
     with store.open("a+b") as file:
         progress(len(units) - len(missing))
         file.write(end_of_torn_line(file))
-        for unit, result in zip(chain(*groups), chain.from_iterable(apply(run, groups, several=True)), strict=True):
+        for unit, result in zip(chain(*groups), chain.from_iterable(apply(run, groups)), strict=True):
             results[unit.key] = result
             line = {"unit": unit.key, "numerics": NUMERICS, "result": result}
             file.write(f"{json.dumps(line)}\n".encode())

@@ -58,7 +58,7 @@ def wait(item):
 
 if __name__ == "__main__":
     pool.cores = lambda: 2
-    results = pool.apply(wait, range(1000), True)
+    results = pool.apply(wait, range(1000))
     assert [next(results) for _ in range(10)] == list(range(10))
     print(*[child.pid for child in active_children()], flush=True)
     list(results)
@@ -79,4 +79,4 @@ def test_workers_keep_the_order_and_do_not_outlive_a_killed_parent(tmp_path):
 def test_a_killed_worker_is_reported(monkeypatch):
     monkeypatch.setattr(pool, "cores", lambda: 2)
     with pytest.raises(LnReproError, match="a process was killed, possibly out of memory; run the command again"):
-        list(pool.apply(signal.raise_signal, [signal.SIGKILL] * 9, True))
+        list(pool.apply(signal.raise_signal, [signal.SIGKILL] * 9))
