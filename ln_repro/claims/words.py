@@ -1,7 +1,6 @@
 """Format arms, regions and numbers for rules and verdicts."""
 
 import math
-from collections.abc import Sequence
 
 from ln_repro.experiment.name import ArmName
 
@@ -69,8 +68,3 @@ def region_words(low: float, high: float) -> str:
     if math.isinf(low):
         return f"at most {high:.3g}"
     return f"at least {low:.3g}" if math.isinf(high) else f"in [{low:.3g}, {high:.3g}]"
-
-
-def ends_words(interval: Sequence[float | None]) -> str:
-    """Return an interval as text; an unbounded end is a dash."""
-    return " .. ".join("-" if end is None else f"{end:.3g}" for end in interval)

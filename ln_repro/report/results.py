@@ -9,12 +9,12 @@ from ln_repro.claims.arena import LEAST_SCHEMES, arena, arm_sensitivity
 from ln_repro.claims.arms import own_settings
 from ln_repro.claims.causes import LATEST, probes, separations
 from ln_repro.claims.evidence import Evidence
-from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, REPRODUCED, mean_interval
+from ln_repro.claims.intervals import VERDICTS, mean_interval
 from ln_repro.claims.judge import Archive, Row
 from ln_repro.claims.lr50 import lr50
 from ln_repro.claims.metrics import Count
 from ln_repro.claims.rates import LIMITS, METRICS, SHARES, multiverse
-from ln_repro.claims.words import arm_words, ends_words
+from ln_repro.claims.words import arm_words
 from ln_repro.experiment.name import Name
 from ln_repro.records.archive import Run
 from ln_repro.records.record import AVERAGE, Record, Score
@@ -37,7 +37,6 @@ LEGEND = (
 """Explains the cells of arms and rates."""
 LATE = 2048
 """The second update at which collapse is shown."""
-VERDICTS = (REPRODUCED, INCONCLUSIVE, CONTRADICTED)
 MULTIVERSE = (
     f"MT-1 for every combination of limit ({', '.join(map(str, LIMITS))} of the best arm), share of the seeds "
     f"({', '.join(map(str, SHARES))}) and metric ({', '.join(METRICS)}), by the largest rates that train"
@@ -236,8 +235,10 @@ def depth_table(evidence: Evidence) -> Table:
 def findings_table(findings: Sequence[Json]) -> Table:
     """Return one row per finding of the theory, including the rule for its verdict."""
     columns = ["id", "statement", "paper", "ours", "95 % interval", "seeds", "verdict", "rule"]
-    cells = [{**finding, "ours": finding["quantity"], "95 % interval": ends_words(finding["interval"])}
-             for finding in findings]  # fmt: skip
+    cells = []
+    for finding in findings:
+        ends = ["-" if end is None else f"{end:.3g}" for end in finding["interval"]]
+        cells.append({**finding, "ours": finding["quantity"], "95 % interval": " .. ".join(ends)})
     return _of_cells(columns, cells)
 
 

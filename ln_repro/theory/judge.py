@@ -93,10 +93,11 @@ def examine(check: Check, measured: Measured) -> Part | None:
         samples += over_seeds
     if not samples:
         return None
-    result = REPORTED if check.how == REPORTED else all_of(decide(check, values) for values in samples)
-    reasons = [why(check, values) for values in samples if result == INCONCLUSIVE == decide(check, values)]
+    verdicts = [decide(check, values) for values in samples]
+    result = REPORTED if check.how == REPORTED else all_of(verdict for verdict, _ in verdicts)
+    why = next((why for _, why in verdicts if why), None) if result == INCONCLUSIVE else None
     around, seeds = hull([*settings.values()]), min(map(len, samples))
-    return Part(check.part, check.quantity, around, check.rule, result, seeds, settings, next(iter(reasons), None))
+    return Part(check.part, check.quantity, around, check.rule, result, seeds, settings, why)
 
 
 def hull(intervals: Sequence[Interval]) -> Interval:
@@ -111,26 +112,21 @@ def interval(check: Check, values: Sequence[float]) -> Interval:
     return ratio_interval(values) if check.how in ("ratio", "contains") else mean_interval(values)
 
 
-def decide(check: Check, values: Sequence[float]) -> str:
-    """Return the verdict on the values of one quantity over seeds."""
+def decide(check: Check, values: Sequence[float]) -> tuple[str, str | None]:
+    """Return the verdict on the values of one quantity over seeds; if inconclusive, also why and what would decide."""
     if len(values) < check.seeds:
-        return INCONCLUSIVE
+        return INCONCLUSIVE, f"{len(values)} seeds are too few; use --seeds {check.seeds}"
     if check.how == "near":
-        return near(values, check.region)
+        return near(values, check.region), None
     low, high = interval(check, values)
     if check.how == "contains":
-        return REPRODUCED if low <= check.region[0] <= high else CONTRADICTED
+        return REPRODUCED if low <= check.region[0] <= high else CONTRADICTED, None
     result = verdict((low, high), check.region)
-    return CONTRADICTED if check.how == "every" and result == INCONCLUSIVE else result
-
-
-def why(check: Check, values: Sequence[float]) -> str:
-    """Return why a check of these values is inconclusive, and what would decide it."""
-    if len(values) < check.seeds:
-        return f"{len(values)} seeds are too few; use --seeds {check.seeds}"
-    low, high = interval(check, values)
+    if result != INCONCLUSIVE or check.how == "every":
+        return REPRODUCED if result == REPRODUCED else CONTRADICTED, None
     needed = more_seeds(values, [check.region], LOG if check.how == "ratio" else LINEAR) or "more seeds"
-    return f"the interval [{low:.3g}, {high:.3g}] contains a bound; {needed} should decide it (--full, --seeds N)"
+    why = f"the interval [{low:.3g}, {high:.3g}] contains a bound; {needed} should decide it (--full, --seeds N)"
+    return INCONCLUSIVE, why
 
 
 def by_depth(measured: Measured, norm: str) -> Series:

@@ -96,8 +96,8 @@ def test_an_inconclusive_finding_says_why_and_what_would_decide_it() -> None:
 
 def test_what_must_hold_in_every_draw_fails_if_it_does_not_hold_in_one() -> None:
     (check,) = [check for check in CHECKS if check.quantity == "spectral norm over sqrt(d) / norm of y"]
-    assert decide(check, [1.0] * 10) == "reproduced"
-    assert decide(check, [1.0] * 9 + [1 + 2e-8]) == "contradicted"
+    assert decide(check, [1.0] * 10) == ("reproduced", None)
+    assert decide(check, [1.0] * 9 + [1 + 2e-8]) == ("contradicted", None)
 
 
 def test_the_upper_half_of_the_layers_decides_about_large_l() -> None:
