@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ln_repro.claims.arms import Arms
 from ln_repro.claims.causes import ARMS
 from ln_repro.claims.criteria import Claim, OverRates, Rule
-from ln_repro.claims.evidence import EXPLORED, ArmOf, Entropies, Evidence, gather
+from ln_repro.claims.evidence import EXPLORED, Evidence, gather
 from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED, UNBOUNDED, all_of
 from ln_repro.claims.metrics import Effect
 from ln_repro.claims.rules.bert import FINE_TUNING, PRETRAINING
@@ -66,17 +66,12 @@ def read_archive(folder: Path) -> Archive:
     """Return the records in a folder and the evidence from them."""
     kept, arms = read_kept(folder), Arms(folder)
     parts = [[run for run in kept.runs if (run.seed > EXPLORED) == later] for later in (False, True)]
-    evidence, replication = (evidence_of(runs, arms, kept.corpora) for runs in parts)
+    evidence, replication = (gather(runs, arms, arms_of_rules(), kept.corpora) for runs in parts)
     if not (place := stopped_folder(folder)).is_dir():
         return Archive(kept, arms, evidence, replication)
     late, ended = read_kept(place), {run.record.id for run in kept.runs}
     stopped = [run for run in late.runs if run.record.id not in ended]
     return Archive(replace(kept, problems=[*kept.problems, *late.problems]), arms, evidence, replication, stopped)
-
-
-def evidence_of(runs: Sequence[Run], named: ArmOf, entropies: Entropies) -> dict[str, Evidence]:
-    """Return the evidence by setting for every arm that a rule uses (see `gather`)."""
-    return gather(runs, named, arms_of_rules(), entropies)
 
 
 def arms_of_rules() -> list[str]:

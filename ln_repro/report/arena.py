@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from ln_repro.claims.arena import REFERENCE, Entry, arms_of
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.lr50 import CELLS, FACTORS, Lr50, lr50
-from ln_repro.claims.metrics import Count, Effect
+from ln_repro.claims.metrics import Count
 from ln_repro.claims.rates import CURVE_SEEDS, Range
 from ln_repro.claims.words import arm_words, named
 from ln_repro.records.archive import Costs
@@ -45,7 +45,7 @@ def lr50_table(exploratory: Mapping[str, Evidence], replication: Mapping[str, Ev
                       and max(count.runs for count in limit.counts.values()) >= CURVE_SEEDS}  # fmt: skip
             if len(limits) > 1:
                 columns[named(name) + suffix] = [limit_words(limits.get(arm)) for arm in arms] + [
-                    _factor(limits[above], limits[below]) if {above, below} <= limits.keys() else "-"
+                    str(limits[above].over(limits[below]) or "-") if {above, below} <= limits.keys() else "-"
                     for above, below in FACTORS.values()
                 ]
     rows = [list(row) for row in zip([*map(arm_words, arms), *FACTORS], *columns.values(), strict=True)]
@@ -63,12 +63,6 @@ def limit_words(limit: Lr50 | None, brief: bool = False) -> str:
     if not limit.median:
         return f"<{high:.2g}" if brief else f"below {high:.2g}{runs}"
     return f"{limit.median:.2g}" + ("" if brief else f" [{low:.2g}, {high:.2g}]")
-
-
-def _factor(above: Lr50, below: Lr50) -> str:
-    value, interval = above.over(below)
-    says_something = math.isfinite(value) or interval[0] > 1 or interval[1] < 1
-    return "-" if not says_something else str(Effect(value, interval, "x{}", ".2g"))
 
 
 def arena_table(entries: Sequence[Entry], costs: Costs) -> Table:

@@ -3,14 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean, median
+from statistics import median
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from ln_repro.claims.causes import probes
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.judge import Archive
+from ln_repro.claims.rates import lowest_loss
 from ln_repro.claims.words import SCHEME_NAMES
 from ln_repro.records.archive import Run
 from ln_repro.report.plotting import COLOURS, GREY, LINES, WIDTH, crosses, draw_once, name_line, rate_axis
@@ -66,7 +68,7 @@ def collapses(evidence: Evidence) -> list[Collapse]:
         if arm.endswith(("_encoder", "_decoder", "_burst")):
             continue
         curve = evidence.curve(arm)
-        best = min(curve, key=lambda rate: fmean(run.loss for run in curve[rate]))
+        best = lowest_loss(curve)
         for run in (run for rate, runs in curve.items() if rate >= best for run in runs):
             if probed := _collapse(run, evidence.trained(run)):
                 found[probed.id] = probed
@@ -75,11 +77,11 @@ def collapses(evidence: Evidence) -> list[Collapse]:
 
 def _collapse(run: Run, trains: bool) -> Collapse | None:
     """Return the probes of a run; None if it has none."""
-    probes = {probe.update: probe.values for probe in run.record.probes if probe.name == "collapse" and probe.values}
-    if 0 not in probes:
+    probed = probes(run, "collapse")
+    if 0 not in probed:
         return None
-    cosine = {stack: {at: values["cosine"][stack][-1] for at, values in probes.items()} for stack in STACKS}
-    first = {stack: {at: values["gradient"][f"{stack}.w2"][0] for at, values in probes.items()} for stack in STACKS}
+    cosine = {stack: {at: values["cosine"][stack][-1] for at, values in probed.items()} for stack in STACKS}
+    first = {stack: {at: values["gradient"][f"{stack}.w2"][0] for at, values in probed.items()} for stack in STACKS}
     gradient = {stack: {at: norm / curve[0] for at, norm in curve.items() if curve[0]}
                 for stack, curve in first.items()}  # fmt: skip
     return Collapse(run.record.id, run.record.axes.norm, trains, cosine, gradient)

@@ -112,7 +112,7 @@ def _draw(drawn: Mapping[str, Mapping[str, Curve]], figure: Figure) -> None:
 
 def _draw_panel(axis: Axes, drawn: Mapping[str, Curve], names: Mapping[str, tuple[str, int, float]]) -> None:
     """Draw the curves, with a line from the name of each to it unless the name is above or below its end."""
-    best = max(curve.means[max(curve.means)] for curve in drawn.values())
+    best = max(curve.means[max(curve.means)] for curve in drawn.values()) or 1.0
     for arm, curve in drawn.items():
         name, epoch, height = names[arm]
         epoch = min(epoch, max(curve.means))

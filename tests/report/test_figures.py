@@ -117,6 +117,8 @@ def test_the_map_of_ramps_is_of_runs_that_differ_in_the_ramp_alone(tmp_path: Pat
     (drawn,) = maps(made_up).values()
     assert counted(made_up, drawn) == {cell: (trained, 2) for cell, trained in cells.items() if cell[1] < 4e-3}
     assert draw_ramp(made_up, tmp_path) and draw_ramp(archive(runs[:8], arms), tmp_path) == []
+    alone = [ramped(length, 1e-3, 90.0, 101) for length in (25, 50, 100)]  # without runs that say which BLEU is high
+    assert draw_ramp(archive(alone, arms), tmp_path) == []
 
 
 def test_the_committed_figures_are_those_of_the_committed_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -150,6 +152,9 @@ def test_arms_whose_runs_are_all_lost_are_drawn_at_the_top(tmp_path: Path) -> No
     (column,) = columns(archive(runs))
     assert column.line("postln_nowarm")[1e-3] == pytest.approx(12.0) and draw_rates(archive(runs), tmp_path)
     assert draw_rates(archive(runs[:3]), tmp_path) == [], "without a number, there is nothing to draw"
+    assert draw_rates(archive(on_rates("toy", RATES, loss=9.5)), tmp_path), (
+        "also if all are worse than ignoring the source"
+    )
 
 
 def test_the_command_prints_what_it_wrote(tmp_path: Path, call: Callable[..., tuple[int, str, str]]) -> None:
