@@ -106,15 +106,10 @@ class Judged:
     replication: str = ""  # what the runs with new seeds say while their verdict does not stand
 
     def json(self) -> Json:
-        """Return the fields for JSON; numbers that are not finite are None."""
-        names = ("ours", "verdict", "note", "seeds", "rule", "written", "source", "older", "needs", "command",
-                 "explored", "replicated", "replication")  # fmt: skip
+        """Return the fields for JSON; empty texts and numbers that are not finite are None."""
+        fields = {name: None if value == "" else value for name, value in vars(self).items() if name != "fidelity"}
         value, interval = (self.effect.value, self.effect.interval) if self.effect else (None, None)
-        return json_ready({
-            "data": self.data, "setting": self.setting, "class": self.fidelity, "effect": value, "interval": interval,
-            **{name: None if getattr(self, name) == "" else getattr(self, name) for name in names},
-            "code": [*self.code], "evidence": [*self.evidence],
-        })  # fmt: skip
+        return json_ready({**fields, "class": self.fidelity, "effect": value, "interval": interval})
 
 
 @dataclass(frozen=True)
