@@ -159,11 +159,12 @@ CURVES: dict[str, Callable[[Measured], Series]] = {
 
 
 def figures(measured: Measured) -> Json:
-    """Return the panels of figure 3, if they were measured for both norms, by matrix and for the last W2 by depth.
+    """Return the panels of figure 3, if all were measured for both norms, by matrix and for the last W2 by depth.
 
     A panel maps the label of a series, the norm placement and what else tells it apart, to its points.
     """
-    if not all(by_layer(measured, norm) for norm in NORMS):
+    last = {norm: by_depth(measured, norm) for norm in NORMS}
+    if not all(by_layer(measured, norm) and len(last[norm]) > 1 for norm in NORMS):
         return {}
     panels: dict[str, dict[str, Series]] = {}
     for matrix in ("w1", "w2"):
@@ -171,5 +172,4 @@ def figures(measured: Measured) -> Json:
         panels[matrix] = {norm: by_layer(measured, norm, weight) for norm in NORMS}
         if uncrossed := by_layer(measured, "postln", weight, "real_uncrossed_gradients"):
             panels[matrix]["postln without cross-attention"] = uncrossed
-    panels["last"] = {norm: by_depth(measured, norm) for norm in NORMS}
-    return {"initialisation": panels}
+    return {"initialisation": {**panels, "last": last}}
