@@ -158,7 +158,7 @@ def instructions() -> str:
 def stored(store: Path) -> dict[str, Measurement]:
     """Return the stored measurements by unit, without damaged lines and those of other versions of the numerics."""
     results: dict[str, Measurement] = {}
-    for line in store.read_text(encoding="utf-8").splitlines() if store.exists() else []:
+    for line in store.read_bytes().splitlines() if store.exists() else []:
         with contextlib.suppress(ValueError, KeyError, TypeError):
             entry = json.loads(line)
             if entry["numerics"] == NUMERICS:
