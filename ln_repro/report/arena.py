@@ -107,8 +107,7 @@ def arena_data(entries: Sequence[Entry], costs: Costs) -> list[Json]:
     """Return the numbers of the table for JSON, one object per scheme; those that are unknown or infinite are None."""
 
     def ends(usable: Range | None) -> Json | None:
-        fields = ("low", "high", "octaves", "open")
-        return None if usable is None else {name: getattr(usable, name) for name in fields}
+        return None if usable is None else {**vars(usable), "octaves": usable.octaves}
 
     data = []
     for entry in entries:
