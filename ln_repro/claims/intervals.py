@@ -47,7 +47,7 @@ class Scale:
     """The scale on which means and intervals are computed: linear or logarithmic."""
 
     mean: Callable[[Sequence[float]], float]
-    interval: Callable[[Sequence[float], float], Interval]  # of the mean, at a confidence level
+    interval: Callable[..., Interval]  # of the mean of some values, at a confidence level
     zero: float  # the end of the scale, which no value reaches
 
     def has(self, values: Sequence[float]) -> bool:

@@ -44,9 +44,12 @@ def named(words: str) -> str:
 
     That of a part of a corpus says how much it is.
     """
-    parts = [parted(word) for word in words.split(", ")]
-    return ", ".join(NAMES.get(whole, whole) + f", {percent} % of the training text" * bool(percent)
-                     for whole, percent in parts)  # fmt: skip
+    names = []
+    for whole, percent in map(parted, words.split(", ")):
+        names.append(NAMES.get(whole, whole))
+        if percent:
+            names.append(f"{percent} % of the training text")
+    return ", ".join(names)
 
 
 def corpus_order(name: str) -> tuple[int, str]:

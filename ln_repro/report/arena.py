@@ -72,7 +72,7 @@ def arena_table(entries: Sequence[Entry], costs: Costs) -> Table:
         low, high = entry.nll.interval
         rows.append([
             named(entry.scheme), str(entry.without or "none"),
-            f"{'≥' * any(entry.without.open)}{entry.without.octaves:.0f}" if entry.without else None,
+            f"{'≥' if any(entry.without.open) else ''}{entry.without.octaves:.0f}" if entry.without else None,
             str(entry.with_ramp or "none"),
             limit_words(entry.limit, brief=True), f"{entry.nll.value:.3f}±{(high - low) / 2:.3f}",
             *(None if number is None else f"{number:.2f}"

@@ -16,10 +16,8 @@ from ln_repro.report.plotting import COLOURS, WIDTH, draw_once
 from ln_repro.report.tables import rate_words
 
 SETTING = "toy"
-LENGTHS = 3
-"""Minimum number of lengths of the ramp, zero included, at every rate of a map."""
-Map = Mapping[tuple[int, float], Sequence[Run]]
-"""The runs by length of the ramp and peak rate."""
+LENGTHS = 3  # minimum number of lengths of the ramp, zero included, at every rate of a map
+Map = Mapping[tuple[int, float], Sequence[Run]]  # the runs by length of the ramp and peak rate
 
 
 def maps(archive: Archive) -> dict[str, Map]:

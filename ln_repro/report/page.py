@@ -20,8 +20,7 @@ from ln_repro.system.files import Json
 
 Arm = Json
 ASSETS = Path(__file__).parent / "assets"
-POINTS = 15
-"""Maximum number of points of a training curve."""
+POINTS = 15  # maximum number of points of a training curve
 
 
 def page(runs: Sequence[Run], tables: Mapping[str, Table], figures: Mapping[str, bytes]) -> str:

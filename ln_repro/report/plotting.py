@@ -23,12 +23,9 @@ COLOURS = {"postln": "#E66100", "preln": "#005AB5"}
 """Colours by norm placement: a colour-blind reader can tell them apart, and the second is darker in print."""
 GREY = "#767676"
 MARKS = {"postln": "o", "preln": "s"}
-LINES = {True: "-", False: (0, (3.5, 1.6))}
-"""Line styles, with warm-up and without it."""
-WIDTH = 7.0
-"""Width of a figure in inches, at which its text has at least 8 points."""
-DOTS = 200
-"""Dots per inch."""
+LINES = {True: "-", False: (0, (3.5, 1.6))}  # line styles, with warm-up and without it
+WIDTH = 7.0  # width of a figure in inches, at which its text has at least 8 points
+DOTS = 200  # dots per inch
 STYLE: Any = {
     "font.family": "DejaVu Sans", "font.size": 8, "axes.titlesize": 8.5, "axes.titleweight": "bold",
     "axes.titlelocation": "left", "axes.labelsize": 8, "axes.linewidth": 0.6, "axes.spines.top": False,

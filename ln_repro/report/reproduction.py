@@ -19,16 +19,13 @@ HALF_THE_DIGITS = 2.0**-11.5
 amplifies them less than this; another seed differs by more."""
 SEEDS, LOOSE = 3, 0.1
 """Minimum number of seeds for the interval of an arm, and relative tolerance with fewer seeds."""
-NOT_COMPARED = {"train.device", "stop_on_divergence"}
-"""Settings that may differ in a repetition."""
-SHOWN = 5
-"""Number of training losses to show, from the first."""
+NOT_COMPARED = {"train.device", "stop_on_divergence"}  # settings that may differ in a repetition
+SHOWN = 5  # number of training losses to show, from the first
 LOSS, NLL, BLEU, ACCURACY = "loss", "valid NLL", "test BLEU", "accuracy"
 COLUMNS = {NLL: "valid_nll_loss", BLEU: "test_bleu_tokenised", ACCURACY: "valid_accuracy"}
 LEAST_HALF_WIDTH = {BLEU: 0.1}
 """Minimum half-width of an interval: the last reported digit of a quantity; 0.01 for other quantities."""
-Key = tuple[str, int, int]
-"""A quantity, the epoch and the update."""
+Key = tuple[str, int, int]  # a quantity, the epoch and the update
 Series = dict[Key, float | None]
 
 

@@ -6,19 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
 
-from ln_repro.claims.intervals import (
-    CONTRADICTED,
-    INCONCLUSIVE,
-    LINEAR,
-    LOG,
-    REPRODUCED,
-    Interval,
-    all_of,
-    mean_interval,
-    near,
-    ratio_interval,
-    verdict,
-)
+from ln_repro.claims import intervals
+from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, REPRODUCED, Interval, mean_interval
 from ln_repro.claims.metrics import more_seeds
 from ln_repro.claims.rules.th import STATEMENTS
 from ln_repro.records.events import json_ready
@@ -27,8 +16,7 @@ from ln_repro.theory.checks import CHECKS, DEPTHS, Check
 from ln_repro.theory.measurements import NORMS
 from ln_repro.theory.unit import Measured, grouped, select
 
-REPORTED = "reported"
-"""In place of a verdict, for checks that are only reported."""
+REPORTED = "reported"  # in place of a verdict, for checks that are only reported
 XAVIER = {"init": "xavier", "tied": False}
 Series = dict[str, list[float]]
 """The mean and both ends of its interval over seeds, by layer or depth; the keys are text, for JSON."""
@@ -62,7 +50,7 @@ def finding(id: str, measured: Measured) -> Json:
     checks = [check for check in CHECKS if check.claim == id]
     parts = [part for check in checks if (part := examine(check, measured))]
     judged = [part for part in parts if part.verdict != REPORTED]
-    result = all_of(part.verdict for part in judged)
+    result = intervals.all_of(part.verdict for part in judged)
     missing = dict.fromkeys(check.part for check in checks if check.part not in {part.part for part in parts})
     settings = {f"{part.part}: {part.quantity}: {part.rule}": part.settings for part in parts}
     notes = [f"{part.part}: {part.why}" for part in judged if part.why and result == INCONCLUSIVE]
@@ -94,7 +82,7 @@ def examine(check: Check, measured: Measured) -> Part | None:
     if not samples:
         return None
     verdicts = [decide(check, values) for values in samples]
-    result = REPORTED if check.how == REPORTED else all_of(verdict for verdict, _ in verdicts)
+    result = REPORTED if check.how == REPORTED else intervals.all_of(verdict for verdict, _ in verdicts)
     why = next((why for _, why in verdicts if why), None) if result == INCONCLUSIVE else None
     around, seeds = hull([*settings.values()]), min(map(len, samples))
     return Part(check.part, check.quantity, around, check.rule, result, seeds, settings, why)
@@ -107,9 +95,7 @@ def hull(intervals: Sequence[Interval]) -> Interval:
 
 def interval(check: Check, values: Sequence[float]) -> Interval:
     """Return the interval to which a check is applied."""
-    if check.how == "every":
-        return min(values), max(values)
-    return ratio_interval(values) if check.how in ("ratio", "contains") else mean_interval(values)
+    return (min(values), max(values)) if check.how == "every" else check.scale.interval(values)
 
 
 def decide(check: Check, values: Sequence[float]) -> tuple[str, str | None]:
@@ -117,14 +103,14 @@ def decide(check: Check, values: Sequence[float]) -> tuple[str, str | None]:
     if len(values) < check.seeds:
         return INCONCLUSIVE, f"{len(values)} seeds are too few; use --seeds {check.seeds}"
     if check.how == "near":
-        return near(values, check.region), None
+        return intervals.near(values, check.region), None
     low, high = interval(check, values)
     if check.how == "contains":
         return REPRODUCED if low <= check.region[0] <= high else CONTRADICTED, None
-    result = verdict((low, high), check.region)
+    result = intervals.verdict((low, high), check.region)
     if result != INCONCLUSIVE or check.how == "every":
         return REPRODUCED if result == REPRODUCED else CONTRADICTED, None
-    needed = more_seeds(values, [check.region], LOG if check.how == "ratio" else LINEAR) or "more seeds"
+    needed = more_seeds(values, [check.region], check.scale) or "more seeds"
     why = f"the interval [{low:.3g}, {high:.3g}] contains a bound; {needed} should decide it (--full, --seeds N)"
     return INCONCLUSIVE, why
 

@@ -17,16 +17,13 @@ from ln_repro.claims.intervals import Interval
 from ln_repro.model.probes.gradients import gradient_norms
 from ln_repro.theory.unit import Measurement, Unit
 
-NUMBERS = 2**20
-"""Number of Gaussian numbers drawn for the check of Lemma 1."""
+NUMBERS = 2**20  # number of Gaussian numbers drawn for the check of Lemma 1
 TORCH_SHARE = 1 / 18
 """Contribution of a feed-forward layer with torch's default initialisation to norm^2 / d, ignoring its small biases."""
 SCALE = 3.0
 """Factor by which the input is scaled in the check of Lemma 3; the Jacobian becomes smaller by the same factor."""
-EPSILON = 0.1
-"""Epsilon of the paper's (epsilon, delta)-boundedness (section 3.4)."""
-VOCABULARY = 10_000
-"""Size of the softmax, as in the paper's IWSLT14 vocabulary."""
+EPSILON = 0.1  # epsilon of the paper's (epsilon, delta)-boundedness (section 3.4)
+VOCABULARY = 10_000  # size of the softmax, as in the paper's IWSLT14 vocabulary
 
 
 def relu_moment(d: int, sigma: float) -> float:

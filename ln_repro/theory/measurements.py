@@ -19,12 +19,10 @@ from ln_repro.version import NUMERICS
 NORMS = ("postln", "preln")
 LEMMA_LAYERS = 12
 POSITIONS = (8, 32, 128)
-TOKENS = 256
-"""Number of positions of a hidden-state measurement, over all of its sequences."""
+TOKENS = 256  # number of positions of a hidden-state measurement, over all of its sequences
 LAYERS = 6
 """Number of layers of the Transformer that is measured layer by layer, the paper's 6-6 model."""
-REAL = {"width": 512, "ffn": 1024}
-"""Widths of the Transformers, as in the paper on IWSLT14."""
+REAL = {"width": 512, "ffn": 1024}  # widths of the Transformers, as in the paper on IWSLT14
 MEASURES: dict[str, Measure] = {
     measure.__name__: measure
     for measure in (lemmas.relu, lemmas.jacobian, lemmas.hidden_norms, lemmas.gradients, real.real_gradients,

@@ -9,8 +9,7 @@ import torch
 
 from ln_repro.system.files import Json
 
-Measurement = Json
-"""The result of a unit: floats and lists of floats by name, for JSON."""
+Measurement = Json  # the result of a unit: floats and lists of floats by name, for JSON
 
 
 @dataclass(frozen=True)

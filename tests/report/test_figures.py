@@ -12,12 +12,13 @@ from ln_repro.claims.evidence import Arm, ArmOf
 from ln_repro.claims.judge import Archive
 from ln_repro.claims.lr50 import lr50
 from ln_repro.records.archive import Kept, Run
-from ln_repro.report.figure_collapse import collapses
+from ln_repro.report.figure_collapse import BURSTS, collapses, draw_burst
 from ln_repro.report.figure_convergence import FASTER, FIGURE_4B, SLOWER, catches_up, curves, draw_convergence
 from ln_repro.report.figure_initialisation import draw_initialisation
 from ln_repro.report.figure_ramp import counted, draw_ramp, maps
 from ln_repro.report.figure_rates import FLOOR, columns, draw_rates, limit_label
 from ln_repro.report.figures import draw_all
+from ln_repro.report.results import collapse_table
 from scripts.demo import draw_losses
 from tests import committed
 from tests.claims.made import gathered, made, made_experiment, named, on_rates
@@ -92,8 +93,17 @@ def test_gradients_are_relative_to_update_0_and_under_trained_runs_are_left_out(
     assert [(run.id, run.trains) for run in drawn] == [(runs[1].record.id, True), (runs[2].record.id, False)]
     assert drawn[0].gradient == {"encoder": {0: 1.0, 32: 0.002}, "decoder": {0: 1.0, 32: 1.0}}
     assert drawn[0].cosine["decoder"] == {0: 1.0, 32: 1.0}, "of the last layer"
-    (rezero,) = collapses(gathered([collapsing("toy_rezero_nowarm", 1e-3, 90.0, (0.0, 0.1))])["toy"])
-    assert rezero.gradient["encoder"] == {}, "it is 0 before training"
+    run = collapsing("toy_rezero_nowarm", 1e-3, 90.0, (0.0, 0.1))  # it is 0 before training
+    (rezero,), (row,) = collapses(gathered([run])["toy"]), collapse_table([run])["rows"]
+    assert rezero.gradient["encoder"] == {} and row[4:8] == ["0.5", None, "1", "1"]
+
+
+def test_a_burst_without_an_end_is_not_drawn(tmp_path: Path) -> None:
+    runs = [collapsing(f"toy_{arm}", rate, 0.0, (0.5, 0.1)) for arm, rate in BURSTS]
+    assert draw_burst(archive(runs), tmp_path)
+    for run in runs:
+        run.record.epochs = []  # as of a run that ended before its first epoch did
+    assert draw_burst(archive(runs), tmp_path) == []
 
 
 def ramped(length: int, rate: float, bleu: float, seed: int, decay: str = "anchored") -> Run:

@@ -195,7 +195,7 @@ class NotStarved(OverRates):
         if not all(bests.values()):
             return self.too_few(evidence, f"{CURVE_SEEDS} seeds of {', '.join(self.arms)}", runs)
         finding = Within(BLEU.minus(), self.arms, -math.inf, STARVED).judge(Evidence(bests))
-        notes = ["starvation"] * (finding.verdict == CONTRADICTED) + [_trains_nowhere(evidence, self.arms)]
+        notes = ["starvation" if finding.verdict == CONTRADICTED else "", _trains_nowhere(evidence, self.arms)]
         return replace(finding, runs=runs, note=", ".join(filter(None, notes)))
 
 
