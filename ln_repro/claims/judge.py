@@ -22,6 +22,7 @@ from ln_repro.claims.words import parted
 from ln_repro.records.archive import Kept, Run, read_kept, stopped_folder
 from ln_repro.records.events import json_ready
 from ln_repro.system.files import Json
+from ln_repro.system.progress import plural
 
 CLAIMS = (*TRANSLATION, *PRETRAINING, *FINE_TUNING, *OTHERS)
 OTHER_CORPORA: Mapping[str, Mapping[str, Sequence[str]]] = {
@@ -197,10 +198,11 @@ def _elsewhere(
         first = place
     stands = second.verdict in (REPRODUCED, CONTRADICTED) or (second.evidence and second.seeds >= rule.seeds)
     waits = first.evidence and second.evidence and not stands
+    needs = f"; needs {second.needs}" if second.needs else ""
     return replace(
         second if stands or not first.evidence else first, explored=first.verdict if first.evidence else None,
         replicated=second.verdict if second.evidence else None,
-        replication=f"{second.ours} ({second.seeds} seeds; needs {second.needs})" if waits else "",
+        replication=f"{second.ours} ({plural(second.seeds, 'seed')}{needs})" if waits else "",
     )  # fmt: skip
 
 
@@ -228,7 +230,7 @@ def judge(rule: Rule, evidence: Evidence, place: Judged) -> Judged:
     if not rule.judged:
         result, needs, notes = INCONCLUSIVE, None, {UNJUDGED: ""}
     elif rule.arms and seeds < rule.seeds:
-        result, needs = INCONCLUSIVE, f"{rule.seeds - seeds} seeds"
+        result, needs = INCONCLUSIVE, plural(rule.seeds - seeds, "seed")
     began = [datetime.fromisoformat(run.record.started) for run in runs.values() if run.record.started]
     return replace(
         dated, verdict=result, effect=findings[0].effect, ours="; ".join(filter(None, map(str, findings))),
