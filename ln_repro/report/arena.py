@@ -74,7 +74,8 @@ def arena_table(entries: Sequence[Entry], costs: Costs) -> Table:
             named(entry.scheme), str(entry.without or "none"),
             f"{'≥' if any(entry.without.open) else ''}{entry.without.octaves:.0f}" if entry.without else None,
             str(entry.with_ramp or "none"),
-            limit_words(entry.limit, brief=True), f"{entry.nll.value:.3f}±{(high - low) / 2:.3f}",
+            limit_words(entry.limit, brief=True),
+            None if math.isnan(entry.nll.value) else f"{entry.nll.value:.3f}±{(high - low) / 2:.3f}",
             *(None if number is None else f"{number:.2f}"
               for number in (entry.sensitivity, *_time_and_memory(entry, costs))),
         ])  # fmt: skip

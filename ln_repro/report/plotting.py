@@ -1,5 +1,6 @@
 """Common parts of all figures: colours, labels, axes, and reproducible files."""
 
+import contextlib
 import hashlib
 import inspect
 import io
@@ -18,6 +19,7 @@ from PIL.PngImagePlugin import PngInfo
 
 from ln_repro.experiment.name import ArmName
 from ln_repro.report.tables import rate_words
+from ln_repro.system.files import write_atomically
 
 COLOURS = {"postln": "#E66100", "preln": "#005AB5"}
 """Colours by norm placement: a colour-blind reader can tell them apart, and the second is darker in print."""
@@ -90,7 +92,10 @@ def draw_once(path: Path, ids: Collection[str], draw: Callable[..., None], *cont
     if ids:
         origin = f"Drawn from these records, each of which `ln-repro reproduce ID` runs again: {' '.join(ids)}"
     description = f"{origin} (data and code {digest.hexdigest()[:16]})"
-    if not (path.is_file() and Image.open(path).info.get("Description") == description):
+    known = None
+    with contextlib.suppress(OSError), Image.open(path) as image:  # there may be no file, or none that is a picture
+        known = image.info.get("Description")
+    if known != description:
         path.parent.mkdir(parents=True, exist_ok=True)
         with rc_context(STYLE):
             draw(*content, figure := Figure())
@@ -98,5 +103,6 @@ def draw_once(path: Path, ids: Collection[str], draw: Callable[..., None], *cont
         info = PngInfo()
         info.add_text("Description", description, zip=True)
         small = Image.open(drawn).convert("RGB").quantize(64, dither=Image.Dither.NONE)  # a quarter of the bytes
-        small.save(path, optimize=True, pnginfo=info)
+        small.save(packed := io.BytesIO(), "PNG", optimize=True, pnginfo=info)
+        write_atomically(path, packed.getvalue())  # half a picture would count as drawn
     return path

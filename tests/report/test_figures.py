@@ -149,6 +149,8 @@ def test_a_figure_is_the_same_whenever_it_is_drawn_and_names_its_records(tmp_pat
     before = path.read_bytes()
     assert again.read_bytes() == before
     assert all(run.record.id in Image.open(path).info["Description"] for run in runs)
+    path.write_bytes(b"")
+    assert draw_rates(archive(runs), tmp_path / "first") == [path] and path.read_bytes() == before
     draw_rates(archive(runs[1:]), tmp_path / "first")
     assert path.read_bytes() != before
     assert draw_rates(archive([]), tmp_path) == draw_convergence(archive(runs), tmp_path) == []
