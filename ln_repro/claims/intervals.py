@@ -30,7 +30,7 @@ def mean_interval(values: Sequence[float], level: float = LEVEL) -> Interval:
     return fmean(values) - half, fmean(values) + half
 
 
-def prediction_interval(values: Sequence[float], level: float = LEVEL) -> Interval:
+def prediction_interval(values: Sequence[float], level: float) -> Interval:
     """Return the interval that contains a further value of the same normal distribution with probability ``level``."""
     reach = float(stdtrit(len(values) - 1, (1 + level) / 2)) * stdev(values) * math.sqrt(1 + 1 / len(values))
     return fmean(values) - reach, fmean(values) + reach

@@ -31,7 +31,6 @@ def usable_curve(evidence: Evidence, arm: str) -> dict[Rate, list[Run]]:
 
 
 def lowest_loss(curve: Mapping[Rate, Sequence[Run]]) -> Rate:
-    """Return the rate with the lowest mean validation loss."""
     return min(curve, key=lambda rate: (fmean(run.loss for run in curve[rate]), rate))
 
 

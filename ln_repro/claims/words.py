@@ -65,7 +65,6 @@ def arm_words(arm: str) -> str:
 
 
 def region_words(low: float, high: float) -> str:
-    """Return a region as text."""
     if low == 0 and math.isinf(high):
         return "above 0"
     if math.isinf(low):

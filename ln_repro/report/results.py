@@ -116,7 +116,6 @@ def runs_table(records: Sequence[Record], own: Mapping[str, str]) -> Table:
 
 
 def _of_cells(columns: Sequence[str], rows: Sequence[Json]) -> Table:
-    """Return a table from the cells of each row by column."""
     return {"columns": [*columns], "rows": [[row[column] for column in columns] for row in rows]}
 
 

@@ -160,12 +160,10 @@ class Check:
 
     @property
     def scale(self) -> Scale:
-        """The scale of the interval of the mean."""
         return LOG if self.how in ("ratio", "contains") else LINEAR
 
     @property
     def rule(self) -> str:
-        """The rule as text."""
         low, high = self.region
         text = f"inside [{low:.9g}, {high:.9g}]"
         if low == high:

@@ -29,7 +29,6 @@ class Unit:
 
     @property
     def key(self) -> str:
-        """The unit as text."""
         return " ".join([self.what, *(f"{name}={value}" for name, value in self.settings.items()), f"seed={self.seed}"])
 
     def matches(self, what: Collection[str], where: Json) -> bool:
