@@ -48,8 +48,8 @@ def lr50_table(exploratory: Mapping[str, Evidence], replication: Mapping[str, Ev
                     str(limits[above].over(limits[below]) or "-") if {above, below} <= limits.keys() else "-"
                     for above, below in FACTORS.values()
                 ]
-    rows = [list(row) for row in zip([*map(arm_words, arms), *FACTORS], *columns.values(), strict=True)]
-    return {"columns": ["LR50", *columns], "rows": rows, "notes": [LR50_NOTE]}
+    rows = zip([*map(arm_words, arms), *FACTORS], *columns.values(), strict=True) if columns else ()
+    return {"columns": ["LR50", *columns], "rows": [list(row) for row in rows], "notes": [LR50_NOTE]}
 
 
 def limit_words(limit: Lr50 | None, brief: bool = False) -> str:
