@@ -62,7 +62,7 @@ def arena(evidence: Evidence) -> list[Entry]:
         ranges = usable_range(evidence, without), usable_range(evidence, with_ramp)
         nll = NLL.effect([run.nll for run in runs])
         entries.append(Entry(scheme, *ranges, lr50(evidence, without), arm, rate, nll, len(runs), sensitivity))
-    return sorted(entries, key=lambda entry: (-entry.octaves, entry.nll.value))
+    return sorted(entries, key=lambda entry: (-entry.octaves, math.isnan(entry.nll.value), entry.nll.value))
 
 
 def arm_sensitivity(evidence: Evidence, arm: str, rates: Collection[Rate]) -> tuple[float, Interval] | None:

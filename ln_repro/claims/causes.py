@@ -23,6 +23,7 @@ ARMS = (
 """The arms over whose rates a cause must separate failing from training runs."""
 LATEST = 32  # the update of the last probe that counts: without warm-up, Post-LN fails within a few dozen updates
 WEIGHT = "decoder.w2"  # the weight whose gradients the paper compares over layers
+STACKS = ("encoder", "decoder")
 NEAR = 0.05  # maximum distance of a probe from the point of a run that it is to represent, as a part of the run
 Values = Sequence[tuple[int, float]]  # a measure with the seed of its run
 
@@ -69,16 +70,23 @@ def _maximum(name: str, of: Callable[[Json], float]) -> Callable[[Run], float]:
     return largest
 
 
-def first_layer_gradient(run: Run) -> float:
-    """Return the gradient of the first layer's W2 at update `LATEST` over that at the start, of the worse stack.
+def relative_gradients(run: Run) -> dict[str, dict[int, float]]:
+    """Return the gradient norm of W2 in the first layer of each stack over that at the start, by update.
 
-    It is infinite if all are 0 at the start, as in ReZero, whose branches are 0 before training.
+    There are none for a stack where it is 0 at the start, as in ReZero, whose branches are 0 before training.
     """
-    norms = {update: values["gradient"] for update, values in probes(run, "collapse").items()}
-    if not {0, LATEST} <= norms.keys():
+    probed = probes(run, "collapse")
+    norms = {stack: {update: values["gradient"][f"{stack}.w2"][0] for update, values in probed.items()}
+             for stack in STACKS}  # fmt: skip
+    return {stack: {update: norm / curve[0] for update, norm in curve.items() if curve.get(0)}
+            for stack, curve in norms.items()}  # fmt: skip
+
+
+def first_layer_gradient(run: Run) -> float:
+    """Return the smaller of the two stacks' `relative_gradients` at update `LATEST`; infinite if there are none."""
+    if not {0, LATEST} <= probes(run, "collapse").keys():
         return math.nan
-    pairs = [(norms[0][weight][0], norms[LATEST][weight][0]) for weight in ("encoder.w2", "decoder.w2")]
-    return min(float(after / before) if before else math.inf for before, after in pairs)
+    return min(curve.get(LATEST, math.inf) for curve in relative_gradients(run).values())
 
 
 def encoder_cosine(run: Run) -> float:

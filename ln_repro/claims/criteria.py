@@ -11,6 +11,7 @@ from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, LEVEL, LOG, RE
 from ln_repro.claims.metrics import SEEDS, SHARE, Count, Effect, Metric, more_seeds
 from ln_repro.claims.words import arm_words, region_words
 from ln_repro.records.archive import Run
+from ln_repro.system.progress import plural
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,8 @@ class Within:
         if any(map(math.isnan, values)):
             return Finding(INCONCLUSIVE, note="infinite losses")
         if len(values) < min(SEEDS, len(seeds)):
-            needs = f"{SEEDS - len(values)} seeds of {', '.join(self.arms)} with the probes and events of this rule"
+            lacking = plural(SEEDS - len(values), "seed")
+            needs = f"{lacking} of {', '.join(self.arms)} with the probes and events of this rule"
             return Finding(INCONCLUSIVE, needs=needs, seeds=len(values))
         regions = [(self.low, self.high), *filter(None, [self.contradicted])]
         result = verdict(interval(values, self.metric.scale, self.level), *regions)

@@ -30,7 +30,7 @@ def mean_interval(values: Sequence[float], level: float = LEVEL) -> Interval:
     return fmean(values) - half, fmean(values) + half
 
 
-def prediction_interval(values: Sequence[float], level: float = LEVEL) -> Interval:
+def prediction_interval(values: Sequence[float], level: float) -> Interval:
     """Return the interval that contains a further value of the same normal distribution with probability ``level``."""
     reach = float(stdtrit(len(values) - 1, (1 + level) / 2)) * stdev(values) * math.sqrt(1 + 1 / len(values))
     return fmean(values) - reach, fmean(values) + reach
@@ -47,7 +47,7 @@ class Scale:
     """The scale on which means and intervals are computed: linear or logarithmic."""
 
     mean: Callable[[Sequence[float]], float]
-    interval: Callable[[Sequence[float], float], Interval]  # of the mean, at a confidence level
+    interval: Callable[..., Interval]  # of the mean of some values, at a confidence level
     zero: float  # the end of the scale, which no value reaches
 
     def has(self, values: Sequence[float]) -> bool:

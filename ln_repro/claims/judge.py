@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ln_repro.claims.arms import Arms
 from ln_repro.claims.causes import ARMS
 from ln_repro.claims.criteria import Claim, OverRates, Rule
-from ln_repro.claims.evidence import EXPLORED, ArmOf, Entropies, Evidence, gather
+from ln_repro.claims.evidence import EXPLORED, Evidence, gather
 from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED, UNBOUNDED, all_of
 from ln_repro.claims.metrics import Effect
 from ln_repro.claims.rules.bert import FINE_TUNING, PRETRAINING
@@ -22,6 +22,7 @@ from ln_repro.claims.words import parted
 from ln_repro.records.archive import Kept, Run, read_kept, stopped_folder
 from ln_repro.records.events import json_ready
 from ln_repro.system.files import Json
+from ln_repro.system.progress import plural
 
 CLAIMS = (*TRANSLATION, *PRETRAINING, *FINE_TUNING, *OTHERS)
 OTHER_CORPORA: Mapping[str, Mapping[str, Sequence[str]]] = {
@@ -66,17 +67,12 @@ def read_archive(folder: Path) -> Archive:
     """Return the records in a folder and the evidence from them."""
     kept, arms = read_kept(folder), Arms(folder)
     parts = [[run for run in kept.runs if (run.seed > EXPLORED) == later] for later in (False, True)]
-    evidence, replication = (evidence_of(runs, arms, kept.corpora) for runs in parts)
+    evidence, replication = (gather(runs, arms, arms_of_rules(), kept.corpora) for runs in parts)
     if not (place := stopped_folder(folder)).is_dir():
         return Archive(kept, arms, evidence, replication)
     late, ended = read_kept(place), {run.record.id for run in kept.runs}
     stopped = [run for run in late.runs if run.record.id not in ended]
     return Archive(replace(kept, problems=[*kept.problems, *late.problems]), arms, evidence, replication, stopped)
-
-
-def evidence_of(runs: Sequence[Run], named: ArmOf, entropies: Entropies) -> dict[str, Evidence]:
-    """Return the evidence by setting for every arm that a rule uses (see `gather`)."""
-    return gather(runs, named, arms_of_rules(), entropies)
 
 
 def arms_of_rules() -> list[str]:
@@ -111,15 +107,10 @@ class Judged:
     replication: str = ""  # what the runs with new seeds say while their verdict does not stand
 
     def json(self) -> Json:
-        """Return the fields for JSON; numbers that are not finite are None."""
-        names = ("ours", "verdict", "note", "seeds", "rule", "written", "source", "older", "needs", "command",
-                 "explored", "replicated", "replication")  # fmt: skip
+        """Return the fields for JSON; empty texts and numbers that are not finite are None."""
+        fields = {name: None if value == "" else value for name, value in vars(self).items() if name != "fidelity"}
         value, interval = (self.effect.value, self.effect.interval) if self.effect else (None, None)
-        return json_ready({
-            "data": self.data, "setting": self.setting, "class": self.fidelity, "effect": value, "interval": interval,
-            **{name: None if getattr(self, name) == "" else getattr(self, name) for name in names},
-            "code": [*self.code], "evidence": [*self.evidence],
-        })  # fmt: skip
+        return json_ready({**fields, "class": self.fidelity, "effect": value, "interval": interval})
 
 
 @dataclass(frozen=True)
@@ -207,10 +198,11 @@ def _elsewhere(
         first = place
     stands = second.verdict in (REPRODUCED, CONTRADICTED) or (second.evidence and second.seeds >= rule.seeds)
     waits = first.evidence and second.evidence and not stands
+    needs = f"; needs {second.needs}" if second.needs else ""
     return replace(
         second if stands or not first.evidence else first, explored=first.verdict if first.evidence else None,
         replicated=second.verdict if second.evidence else None,
-        replication=f"{second.ours} ({second.seeds} seeds; needs {second.needs})" if waits else "",
+        replication=f"{second.ours} ({plural(second.seeds, 'seed')}{needs})" if waits else "",
     )  # fmt: skip
 
 
@@ -238,7 +230,7 @@ def judge(rule: Rule, evidence: Evidence, place: Judged) -> Judged:
     if not rule.judged:
         result, needs, notes = INCONCLUSIVE, None, {UNJUDGED: ""}
     elif rule.arms and seeds < rule.seeds:
-        result, needs = INCONCLUSIVE, f"{rule.seeds - seeds} seeds"
+        result, needs = INCONCLUSIVE, plural(rule.seeds - seeds, "seed")
     began = [datetime.fromisoformat(run.record.started) for run in runs.values() if run.record.started]
     return replace(
         dated, verdict=result, effect=findings[0].effect, ours="; ".join(filter(None, map(str, findings))),

@@ -15,7 +15,7 @@ from scipy.special import log_expit
 
 from ln_repro.claims.evidence import Evidence, Rate
 from ln_repro.claims.intervals import Interval
-from ln_repro.claims.metrics import Count
+from ln_repro.claims.metrics import Count, Effect
 from ln_repro.claims.rates import lowest_loss
 
 STEEPEST = 10.0
@@ -48,18 +48,18 @@ class Lr50:
     counts: Mapping[Rate, Count]  # of the seeds that train, from the best rate on
     quantiles: Values  # of the posterior of log2 LR50, equally spaced; empty if it is infinite or 0
 
-    def over(self, other: "Lr50") -> tuple[float, Interval]:
-        """Return the ratio to another LR50 with its 95 % interval.
+    def over(self, other: "Lr50") -> Effect | None:
+        """Return the ratio to another LR50; infinite with its sign if only one end is known, None if that says nothing.
 
-        If only its lower end is known, it is infinite; if only its upper end, minus infinity; if neither, NaN.
+        A lower end at most 1, or an upper end at least 1, does not tell which of the two is higher.
         """
         if len(self.quantiles) and len(other.quantiles):
             ratios = np.subtract.outer(self.quantiles, other.quantiles)
             low, median, high = (float(2**value) for value in np.quantile(ratios, TAILS))
-            return median, (low, high)
+            return Effect(median, (low, high), "x{}", ".2g")
         low = self.interval[0] / other.interval[1]
         high = self.interval[1] / other.interval[0] if other.interval[0] else math.inf
-        return math.inf if low else -math.inf if high < math.inf else math.nan, (low, high)
+        return None if low <= 1 <= high else Effect(math.inf if low > 1 else -math.inf, (low, high), "x{}", ".2g")
 
 
 def lr50(evidence: Evidence, arm: str) -> Lr50 | None:

@@ -35,7 +35,6 @@ class Count(NamedTuple):
 
     @classmethod
     def of(cls, condition: Callable[[Run], bool], runs: Iterable[Run]) -> "Count":
-        """Count the runs that meet a condition."""
         met = [condition(run) for run in runs]
         return cls(sum(met), len(met))
 
@@ -78,7 +77,6 @@ class Metric:
     digits: str = ".3g"
 
     def name(self, arms: Sequence[str]) -> str:
-        """Return the name of the quantity for the given arms."""
         return self.words.format(*map(arm_words, arms))
 
     def minus(self) -> "Metric":

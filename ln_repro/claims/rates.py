@@ -31,7 +31,6 @@ def usable_curve(evidence: Evidence, arm: str) -> dict[Rate, list[Run]]:
 
 
 def lowest_loss(curve: Mapping[Rate, Sequence[Run]]) -> Rate:
-    """Return the rate with the lowest mean validation loss."""
     return min(curve, key=lambda rate: (fmean(run.loss for run in curve[rate]), rate))
 
 
@@ -63,8 +62,7 @@ class Range:
         return math.log2(self.high / self.low)
 
     def __str__(self) -> str:
-        below, above = ("<" * self.open[0], "+" * self.open[1])
-        return f"{below}{self.low:g}-{self.high:g}{above}"
+        return f"{'<' if self.open[0] else ''}{self.low:g}-{self.high:g}{'+' if self.open[1] else ''}"
 
 
 def usable_range(evidence: Evidence, arm: str) -> Range | None:

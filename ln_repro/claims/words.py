@@ -1,7 +1,6 @@
 """Format arms, regions and numbers for rules and verdicts."""
 
 import math
-from collections.abc import Sequence
 
 from ln_repro.experiment.name import ArmName
 
@@ -45,9 +44,12 @@ def named(words: str) -> str:
 
     That of a part of a corpus says how much it is.
     """
-    parts = [parted(word) for word in words.split(", ")]
-    return ", ".join(NAMES.get(whole, whole) + f", {percent} % of the training text" * bool(percent)
-                     for whole, percent in parts)  # fmt: skip
+    names = []
+    for whole, percent in map(parted, words.split(", ")):
+        names.append(NAMES.get(whole, whole))
+        if percent:
+            names.append(f"{percent} % of the training text")
+    return ", ".join(names)
 
 
 def corpus_order(name: str) -> tuple[int, str]:
@@ -63,14 +65,8 @@ def arm_words(arm: str) -> str:
 
 
 def region_words(low: float, high: float) -> str:
-    """Return a region as text."""
     if low == 0 and math.isinf(high):
         return "above 0"
     if math.isinf(low):
         return f"at most {high:.3g}"
     return f"at least {low:.3g}" if math.isinf(high) else f"in [{low:.3g}, {high:.3g}]"
-
-
-def ends_words(interval: Sequence[float | None]) -> str:
-    """Return an interval as text; an unbounded end is a dash."""
-    return " .. ".join("-" if end is None else f"{end:.3g}" for end in interval)

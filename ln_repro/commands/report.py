@@ -17,7 +17,6 @@ from ln_repro.experiment.name import ArmName
 from ln_repro.records.archive import read_theory, records_folder
 from ln_repro.report.arena import arena_data, arena_table
 from ln_repro.report.claims import LEGEND, details, overview
-from ln_repro.report.figures import draw_all
 from ln_repro.report.page import page, page_tables
 from ln_repro.report.results import all_tables
 from ln_repro.report.tables import DOCUMENTS, render, with_tables
@@ -46,6 +45,8 @@ def tables_command(options: argparse.Namespace) -> int:
 
 
 def figures_command(options: argparse.Namespace) -> int:
+    from ln_repro.report.figures import draw_all  # loads matplotlib, which the other commands need not
+
     folder = _records(options)
     archive = read_archive(folder)
     with explained(options.out, "--out"):
@@ -101,6 +102,8 @@ def arena_command(options: argparse.Namespace) -> int:
 
 def report_command(options: argparse.Namespace) -> int:
     """Run `report`: write the tables, the figures, the page and the tables in documents from the committed records."""
+    from ln_repro.report.figures import draw_all  # loads matplotlib
+
     results = records_folder().parent
     if not (results / "theory.json").is_file():
         raise UserError("report: needs a checkout of the repository, with its results")

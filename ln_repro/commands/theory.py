@@ -7,12 +7,13 @@ from dataclasses import replace
 
 from rich.console import Console
 
+from ln_repro.claims.judge import theory_rows
 from ln_repro.claims.rules.th import STATEMENTS
 from ln_repro.commands.messages import say
 from ln_repro.errors import UserError
 from ln_repro.records import provenance
 from ln_repro.records.events import json_ready
-from ln_repro.report.claims import terminal_table
+from ln_repro.report.claims import SIGNS, overview
 from ln_repro.report.figure_initialisation import draw_initialisation
 from ln_repro.system.files import explained, write_atomically
 from ln_repro.system.paths import runs_folder
@@ -57,7 +58,7 @@ def theory_command(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(findings, indent=1))
     else:
-        Console().print(terminal_table(findings))
+        Console().print(*overview(row for row in theory_rows(findings) if row.id in ids), SIGNS, sep="\n")
         for finding in findings:
             if finding["note"]:
                 print(f"{finding['id']}: {finding['note']}")

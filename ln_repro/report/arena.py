@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from ln_repro.claims.arena import REFERENCE, Entry, arms_of
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.lr50 import CELLS, FACTORS, Lr50, lr50
-from ln_repro.claims.metrics import Count, Effect
+from ln_repro.claims.metrics import Count
 from ln_repro.claims.rates import CURVE_SEEDS, Range
 from ln_repro.claims.words import arm_words, named
 from ln_repro.records.archive import Costs
@@ -45,11 +45,11 @@ def lr50_table(exploratory: Mapping[str, Evidence], replication: Mapping[str, Ev
                       and max(count.runs for count in limit.counts.values()) >= CURVE_SEEDS}  # fmt: skip
             if len(limits) > 1:
                 columns[named(name) + suffix] = [limit_words(limits.get(arm)) for arm in arms] + [
-                    _factor(limits[above], limits[below]) if {above, below} <= limits.keys() else "-"
+                    str(limits[above].over(limits[below]) or "-") if {above, below} <= limits.keys() else "-"
                     for above, below in FACTORS.values()
                 ]
-    rows = [list(row) for row in zip([*map(arm_words, arms), *FACTORS], *columns.values(), strict=True)]
-    return {"columns": ["LR50", *columns], "rows": rows, "notes": [LR50_NOTE]}
+    rows = zip([*map(arm_words, arms), *FACTORS], *columns.values(), strict=True) if columns else ()
+    return {"columns": ["LR50", *columns], "rows": [list(row) for row in rows], "notes": [LR50_NOTE]}
 
 
 def limit_words(limit: Lr50 | None, brief: bool = False) -> str:
@@ -65,12 +65,6 @@ def limit_words(limit: Lr50 | None, brief: bool = False) -> str:
     return f"{limit.median:.2g}" + ("" if brief else f" [{low:.2g}, {high:.2g}]")
 
 
-def _factor(above: Lr50, below: Lr50) -> str:
-    value, interval = above.over(below)
-    says_something = math.isfinite(value) or interval[0] > 1 or interval[1] < 1
-    return "-" if not says_something else str(Effect(value, interval, "x{}", ".2g"))
-
-
 def arena_table(entries: Sequence[Entry], costs: Costs) -> Table:
     """Return one row per scheme, the one with the widest range without warm-up first."""
     rows = []
@@ -78,9 +72,10 @@ def arena_table(entries: Sequence[Entry], costs: Costs) -> Table:
         low, high = entry.nll.interval
         rows.append([
             named(entry.scheme), str(entry.without or "none"),
-            f"{'≥' * any(entry.without.open)}{entry.without.octaves:.0f}" if entry.without else None,
+            f"{'≥' if any(entry.without.open) else ''}{entry.without.octaves:.0f}" if entry.without else None,
             str(entry.with_ramp or "none"),
-            limit_words(entry.limit, brief=True), f"{entry.nll.value:.3f}±{(high - low) / 2:.3f}",
+            limit_words(entry.limit, brief=True),
+            None if math.isnan(entry.nll.value) else f"{entry.nll.value:.3f}±{(high - low) / 2:.3f}",
             *(None if number is None else f"{number:.2f}"
               for number in (entry.sensitivity, *_time_and_memory(entry, costs))),
         ])  # fmt: skip
@@ -113,8 +108,7 @@ def arena_data(entries: Sequence[Entry], costs: Costs) -> list[Json]:
     """Return the numbers of the table for JSON, one object per scheme; those that are unknown or infinite are None."""
 
     def ends(usable: Range | None) -> Json | None:
-        fields = ("low", "high", "octaves", "open")
-        return None if usable is None else {name: getattr(usable, name) for name in fields}
+        return None if usable is None else {**vars(usable), "octaves": usable.octaves}
 
     data = []
     for entry in entries:

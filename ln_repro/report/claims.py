@@ -2,19 +2,17 @@
 
 import math
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from rich.console import RenderableType
 from rich.padding import Padding
-from rich.table import Table as TerminalTable
 from rich.text import Text
 
 from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED
 from ln_repro.claims.judge import UNJUDGED, Judged, Row
-from ln_repro.claims.words import ends_words, named
+from ln_repro.claims.words import named
 from ln_repro.report.tables import Table
-from ln_repro.system.files import Json
 from ln_repro.system.progress import plural
 
 LEADING = ("MT-1.anchored", "MT-4", "MT-5.bleu")
@@ -25,8 +23,9 @@ SMALL = ("toy", "multi30k")
 """Corpora with a column of their own; those of real text that are larger share one."""
 MODELS = {"multi30k": "3+3 layers"}
 """The model of a setting that is judged where the usual one of its corpus was not run."""
+SIGNS = "✓ reproduced, ✗ contradicted, ? not decided"
 LEGEND = (
-    "✓ reproduced, ✗ contradicted, ? not decided, · shown without a verdict. Effects with 95 % intervals. "
+    f"{SIGNS}, · shown without a verdict. Effects with 95 % intervals. "
     'Beside the id: rule written "before" the runs or "amended" after them; "replicated": new seeds agree.'
 )
 INDENT = 13
@@ -66,7 +65,7 @@ def _found(judged: Judged) -> tuple[str, str, str]:
     """Return the symbol of the verdict, the effect, and the number of seeds with a word on the model or the verdict."""
     effect = judged.effect and not math.isnan(judged.effect.value) and str(judged.effect)
     unjudged = judged.note == UNJUDGED
-    seeds = plural(judged.seeds, "seed") if judged.seeds else "not all arms run"
+    seeds = plural(judged.seeds, "seed") if judged.seeds else "not all arms run" if judged.evidence else ""
     details = [MODELS.get(judged.setting, ""), seeds, "" if unjudged else judged.note]
     symbol = "·" if unjudged else SYMBOLS[judged.verdict]
     return symbol, effect or judged.ours.partition(";")[0], ", ".join(filter(None, details))
@@ -82,7 +81,7 @@ def _rule(row: Row) -> str:
     return f"{words}, replicated on {', '.join(map(named, agreeing))}" if agreeing else words
 
 
-def overview(rows: Sequence[Row]) -> Iterator[RenderableType]:
+def overview(rows: Iterable[Row]) -> Iterator[RenderableType]:
     """Yield the claims that were tested for a terminal: each with what was found on every corpus, then rule and id."""
     styles = {SYMBOLS[verdict]: colour for verdict, colour in COLOURS.items()}
     for row in (row for row in rows if row.others or row.theory):
@@ -90,24 +89,10 @@ def overview(rows: Sequence[Row]) -> Iterator[RenderableType]:
         for judged in row.others or [row.own]:
             symbol, effect, details = _found(judged)
             corpus = f"{named(judged.data):9} " if row.others else ""
-            found = f" {corpus}{effect or '-'}{f' ({details})' if row.others else ''}"
+            found = f" {corpus}{effect or '-'}{f' ({details})' if details else ''}"
             yield Padding(Text(symbol, styles.get(symbol, "")).append(found, "default"), (0, 0, 0, 2))
         paper = "" if row.number == "-" else f"paper: {row.number};  "
         yield Padding(Text(paper).append(f"{row.id}{f', {_rule(row)}' if row.others else ''}", "dim"), (0, 0, 0, 4))
-
-
-def terminal_table(findings: Sequence[Json]) -> TerminalTable:
-    """Return one row per finding of the theory for a terminal of 80 columns."""
-    table = TerminalTable(box=None, padding=(0, 2, 1, 0), pad_edge=False)
-    table.add_column("claim", no_wrap=True)
-    table.add_column("statement")
-    table.add_column("paper", max_width=16)
-    table.add_column("ours, 95 %", min_width=17)
-    for finding in findings:
-        claim = Text(f"{finding['id']}\n").append(finding["verdict"], COLOURS[finding["verdict"]])
-        ours = f"{finding['quantity']}\n{ends_words(finding['interval'])}\n{finding['seeds']} seeds"
-        table.add_row(claim, finding["statement"], finding["paper"], ours)
-    return table
 
 
 def details(row: Row, width: int) -> Iterator[Text]:

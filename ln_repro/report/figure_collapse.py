@@ -3,28 +3,26 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean, median
+from statistics import median
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from ln_repro.claims.causes import STACKS, probes, relative_gradients
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.judge import Archive
+from ln_repro.claims.rates import lowest_loss
 from ln_repro.claims.words import SCHEME_NAMES
 from ln_repro.records.archive import Run
 from ln_repro.report.plotting import COLOURS, GREY, LINES, WIDTH, crosses, draw_once, name_line, rate_axis
 
 SETTING = "toy"
-STACKS = ("encoder", "decoder")
-BEFORE = 0.5
-"""Where update 0 is drawn on the logarithmic axis."""
-LEADING = "postln"
-"""The scheme whose median is drawn; of the others, there are thin lines alone."""
+BEFORE = 0.5  # where update 0 is drawn on the logarithmic axis
+LEADING = "postln"  # the scheme whose median is drawn; of the others, there are thin lines alone
 OUTCOMES = {True: ("Post-LN trains", "#44AA99", "-", 10), False: ("Post-LN does not", "#882255", "--", -9)}
 """Name, colour and line style of runs that train, and of those that do not, and how far above its line a name is."""
-RAMPED = ("postln", "deepnorm")
-"""Schemes of which one stack alone has had a ramp."""
+RAMPED = ("postln", "deepnorm")  # schemes of which one stack alone has had a ramp
 RAMPS = {
     "nowarm": ("nothing", 52, COLOURS["postln"], LINES[False], "o"),
     "warm_decoder": ("decoder", 25, "#882255", ":", "v"),
@@ -38,8 +36,7 @@ BURSTS = {
     ("preln_nowarm_burst", 0.02): ("Pre-LN, 0.02 → 0.002", COLOURS["preln"], LINES[False], 10),
 }  # fmt: skip
 """Arms and rates with the name, colour and line style of each, and how far above its line the name is."""
-Curve = Mapping[int, float]
-"""A value by update."""
+Curve = Mapping[int, float]  # a value by update
 Look = tuple[str, str, Any, float]
 """Name, colour and style of a line, and how many points its name stands above it."""
 
@@ -52,7 +49,7 @@ class Collapse:
     scheme: str
     trains: bool
     cosine: Mapping[str, Curve]  # mean pairwise cosine of the tokens in the stack's output
-    gradient: Mapping[str, Curve]  # norm of that of the first layer's W2, over that at update 0; empty if that is 0
+    gradient: Mapping[str, Curve]  # see `relative_gradients`
 
 
 def collapses(evidence: Evidence) -> list[Collapse]:
@@ -66,7 +63,7 @@ def collapses(evidence: Evidence) -> list[Collapse]:
         if arm.endswith(("_encoder", "_decoder", "_burst")):
             continue
         curve = evidence.curve(arm)
-        best = min(curve, key=lambda rate: fmean(run.loss for run in curve[rate]))
+        best = lowest_loss(curve)
         for run in (run for rate, runs in curve.items() if rate >= best for run in runs):
             if probed := _collapse(run, evidence.trained(run)):
                 found[probed.id] = probed
@@ -75,14 +72,11 @@ def collapses(evidence: Evidence) -> list[Collapse]:
 
 def _collapse(run: Run, trains: bool) -> Collapse | None:
     """Return the probes of a run; None if it has none."""
-    probes = {probe.update: probe.values for probe in run.record.probes if probe.name == "collapse" and probe.values}
-    if 0 not in probes:
+    probed = probes(run, "collapse")
+    if 0 not in probed:
         return None
-    cosine = {stack: {at: values["cosine"][stack][-1] for at, values in probes.items()} for stack in STACKS}
-    first = {stack: {at: values["gradient"][f"{stack}.w2"][0] for at, values in probes.items()} for stack in STACKS}
-    gradient = {stack: {at: norm / curve[0] for at, norm in curve.items() if curve[0]}
-                for stack, curve in first.items()}  # fmt: skip
-    return Collapse(run.record.id, run.record.axes.norm, trains, cosine, gradient)
+    cosine = {stack: {at: values["cosine"][stack][-1] for at, values in probed.items()} for stack in STACKS}
+    return Collapse(run.record.id, run.record.axes.norm, trains, cosine, relative_gradients(run))
 
 
 def by_ramp(parts: Sequence[Evidence], scheme: str) -> dict[str, dict[float, list[float]]]:
@@ -102,11 +96,12 @@ def draw_burst(archive: Archive, out: Path) -> list[Path]:
     runs = {(arm, rate): part.curve(arm).get(rate, []) for arm, rate in BURSTS}
     probed = {place: [curves for run in of_place if (curves := _collapse(run, part.trained(run)))]
               for place, of_place in runs.items()}  # fmt: skip
-    if not all(probed.values()):
+    ends = [run.record.epochs[0].update for (arm, _), of_place in runs.items() if arm.endswith("burst")
+            for run in of_place if run.record.epochs]  # fmt: skip
+    if not ends or not all(probed.values()):
         return []
-    burst = next(run for (arm, _), of_place in runs.items() if arm.endswith("burst") for run in of_place)
     ids = [run.id for of_place in probed.values() for run in of_place]
-    return [draw_once(out / "burst.png", ids, _draw_bursts, probed, burst.record.epochs[0].update)]
+    return [draw_once(out / "burst.png", ids, _draw_bursts, probed, ends[0])]
 
 
 def _draw_bursts(probed: Mapping[tuple[str, float], Sequence[Collapse]], end: int, figure: Figure) -> None:

@@ -27,8 +27,7 @@ Pre-LN with RAdam lies at most 0.3 above Pre-LN with Adam from epoch 3 on. The c
 """
 SETTINGS = {"multi30k6": "Multi30k", "tatoeba": "Tatoeba", "iwslt-60": "IWSLT14, 60 %", "iwslt": "IWSLT14"}
 """The settings of six-layer models that are trained for as many epochs as the paper's."""
-FASTER, SLOWER = "preln_nowarm_anchored", "postln_warm"
-"""The arms that the paper compares."""
+FASTER, SLOWER = "preln_nowarm_anchored", "postln_warm"  # the arms that the paper compares
 PAPERS = {
     "preln_nowarm": ("Pre-LN, no warm-up", 10, 1.07), "postln_warm": ("Post-LN, warm-up", 5, 0.62),
     "postln_nowarm_radam": ("Post-LN, RAdam", 4, 0.48),
@@ -43,8 +42,7 @@ NAMES = {"multi30k6": OURS | ALMOST_ONE}
 """The same of ours, where the names of a setting stand elsewhere."""
 ALIKE = (9, 15)
 """The epochs after which the paper finds Pre-LN and Post-LN to be alike (33.0 and 33.1 BLEU)."""
-Points = Mapping[int, float]
-"""A value by epoch."""
+Points = Mapping[int, float]  # a value by epoch
 
 
 @dataclass(frozen=True)
@@ -112,7 +110,7 @@ def _draw(drawn: Mapping[str, Mapping[str, Curve]], figure: Figure) -> None:
 
 def _draw_panel(axis: Axes, drawn: Mapping[str, Curve], names: Mapping[str, tuple[str, int, float]]) -> None:
     """Draw the curves, with a line from the name of each to it unless the name is above or below its end."""
-    best = max(curve.means[max(curve.means)] for curve in drawn.values())
+    best = max(curve.means[max(curve.means)] for curve in drawn.values()) or 1.0
     for arm, curve in drawn.items():
         name, epoch, height = names[arm]
         epoch = min(epoch, max(curve.means))

@@ -30,13 +30,11 @@ W2 was digitised from the plotted points (+-0.005); W1 comes from a second-hand 
 LAST_GRADIENT = (1.55, 1.65)
 """That of the last W2 of Post-LN models with 6 to 14 layers: "around 1.6" (section 3.4), to half of the last digit."""
 UNCROSSED = "postln without cross-attention"
-Points = Mapping[str, Sequence[float]]
-"""A mean and the ends of its interval, by layer or depth."""
+Points = Mapping[str, Sequence[float]]  # a mean and the ends of its interval, by layer or depth
 TITLES = {"w1": "W1, by layer", "w2": "W2, by layer", "last": "W2 of the last layer, by depth"}
 NAMES = {"postln": ("Post-LN", 1.1, 7), "preln": ("Pre-LN", 5.2, -8), UNCROSSED: ("no cross-attention", 1, 14)}
 """The name of each line by layer, the layer that it begins at, and how many points it stands above the line."""
-TILT = 31
-"""Degrees by which Post-LN's lines rise."""
+TILT = 31  # degrees by which Post-LN's lines rise
 
 
 def draw_initialisation(figures: Json, out: Path) -> list[Path]:

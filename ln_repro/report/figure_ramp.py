@@ -7,18 +7,17 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from ln_repro.claims.evidence import EXPLORED, variation
+from ln_repro.claims.evidence import EXPLORED, Evidence, variation
 from ln_repro.claims.judge import Archive
+from ln_repro.claims.metrics import Count
 from ln_repro.claims.words import SCHEME_NAMES
 from ln_repro.records.archive import Run
 from ln_repro.report.plotting import COLOURS, WIDTH, draw_once
 from ln_repro.report.tables import rate_words
 
 SETTING = "toy"
-LENGTHS = 3
-"""Minimum number of lengths of the ramp, zero included, at every rate of a map."""
-Map = Mapping[tuple[int, float], Sequence[Run]]
-"""The runs by length of the ramp and peak rate."""
+LENGTHS = 3  # minimum number of lengths of the ramp, zero included, at every rate of a map
+Map = Mapping[tuple[int, float], Sequence[Run]]  # the runs by length of the ramp and peak rate
 
 
 def maps(archive: Archive) -> dict[str, Map]:
@@ -38,9 +37,11 @@ def maps(archive: Archive) -> dict[str, Map]:
 
 def _map(archive: Archive, norm: str) -> Map:
     arm = archive.arms(f"{SETTING}_{norm}_warm")
+    if arm is None:
+        return {}
     cells: dict[tuple[int, float], list[Run]] = {}
     for run in archive.kept.runs:
-        if arm is None or run.experiment.norm != norm or run.experiment.data.name != SETTING:
+        if run.experiment.norm != norm or run.record.setting != SETTING or SETTING not in _part(archive, run):
             continue
         schedule = run.experiment.schedule
         full = schedule.anchor if schedule.decay == "anchored" else schedule.warmup_updates
@@ -52,13 +53,15 @@ def _map(archive: Archive, norm: str) -> Map:
     return cells
 
 
-def counted(archive: Archive, cells: Map) -> dict[tuple[int, float], tuple[int, int]]:
-    """Return how many runs of each cell train, and how many there are."""
+def _part(archive: Archive, run: Run) -> Mapping[str, Evidence]:
+    """Return the evidence by setting of runs like this one, exploratory or of the replication."""
+    return archive.replication if run.seed > EXPLORED else archive.evidence
 
-    def trains(run: Run) -> bool:
-        return (archive.replication if run.seed > EXPLORED else archive.evidence)[SETTING].trained(run)
 
-    return {cell: (sum(map(trains, runs)), len(runs)) for cell, runs in sorted(cells.items())}
+def counted(archive: Archive, cells: Map) -> dict[tuple[int, float], Count]:
+    """Return how many runs of each cell train."""
+    return {cell: Count.of(lambda run: _part(archive, run)[SETTING].trained(run), runs)
+            for cell, runs in sorted(cells.items())}  # fmt: skip
 
 
 def draw_ramp(archive: Archive, out: Path) -> list[Path]:
@@ -71,19 +74,19 @@ def draw_ramp(archive: Archive, out: Path) -> list[Path]:
     return [draw_once(out / "ramp.png", ids, _draw, counts)]
 
 
-def _draw(counts: Mapping[str, Mapping[tuple[int, float], tuple[int, int]]], figure: Figure) -> None:
+def _draw(counts: Mapping[str, Mapping[tuple[int, float], Count]], figure: Figure) -> None:
     """Draw a map for each norm placement: in each cell how many seeds train, the darker the more."""
     figure.set_size_inches(WIDTH, 2.8)
     axes = figure.subplots(1, len(counts), sharey=True, squeeze=False)[0]
     lengths = sorted({length for cells in counts.values() for length, _ in cells})
     for axis, (norm, cells) in zip(axes, counts.items(), strict=True):
         rates = sorted({rate for _, rate in cells})
-        for (length, rate), (hits, runs) in cells.items():
+        for (length, rate), count in cells.items():
             x, y = rates.index(rate), lengths.index(length)
-            fill = (COLOURS[norm], hits / runs)
+            fill = (COLOURS[norm], count.share)
             axis.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, facecolor=fill, edgecolor="#E4E4E4", linewidth=0.5))
-            colour = "white" if hits > runs / 2 and norm == "preln" else "black"
-            axis.text(x, y, f"{hits} of {runs}", ha="center", va="center", color=colour)
+            colour = "white" if count.share > 0.5 and norm == "preln" else "black"
+            axis.text(x, y, str(count), ha="center", va="center", color=colour)
         axis.set(xlim=(-0.5, len(rates) - 0.5), ylim=(-0.5, len(lengths) - 0.5), xlabel="peak learning rate")
         axis.set_xticks(range(len(rates)), map(rate_words, rates))
         axis.set_title(f"{SCHEME_NAMES[norm]}: seeds that train")

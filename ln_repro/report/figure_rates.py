@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.judge import Archive
 from ln_repro.claims.lr50 import FACTORS, Lr50, lr50
+from ln_repro.claims.metrics import Effect
 from ln_repro.claims.words import SCHEME_NAMES
 from ln_repro.experiment.name import ArmName
 from ln_repro.report import plotting
@@ -100,7 +101,7 @@ def columns(archive: Archive, kind: Kind = TRANSLATION) -> list[Column]:
             limits[1] = {}  # a replication at a single rate has bounds at most, which say less than the exploration
         blind = max(part.entropies.get(kind.entropy, 0.0) for part in parts) or math.inf
         if best < math.inf:
-            drawn.append(Column(title, [run.record.id for run in runs], excess, limits, blind - best))
+            drawn.append(Column(title, [run.record.id for run in runs], excess, limits, max(blind - best, FLOOR)))
     return drawn
 
 
@@ -226,13 +227,11 @@ def _draw_factors(axis: Axes, column: Column, first: bool) -> None:
         for arm, limit in part.items():
             x, y = places[arm]
             axis.text(x, y - 0.14 * number, limit_label(limit), **look, **bold)
-        for arms in FACTORS.values():
-            if all(arm in part for arm in arms):
-                above, below = (part[arm] for arm in arms)
-                (x, y), (last_x, last_y) = (places[arm] for arm in arms)
+        for above, below in FACTORS.values():
+            if {above, below} <= part.keys() and (factor := part[above].over(part[below])):
+                (x, y), (last_x, last_y) = places[above], places[below]
                 arrow = "" if number else " →" if y == last_y else " ↓"
-                if factor := factor_words(above.over(below)):
-                    axis.text((x + last_x) / 2, (y + last_y) / 2 - 0.14 * number, factor + arrow, **look)
+                axis.text((x + last_x) / 2, (y + last_y) / 2 - 0.14 * number, factor_words(factor) + arrow, **look)
 
 
 def limit_label(limit: Lr50) -> str:
@@ -242,9 +241,8 @@ def limit_label(limit: Lr50) -> str:
     return f"{rate_words(float(f'{limit.median:.2g}'))}" if limit.median else f"< {rate_words(limit.interval[1])}"
 
 
-def factor_words(factor: tuple[float, tuple[float, float]]) -> str:
-    """Return a factor; if only one end of it is known, that end, or nothing if it says nothing."""
-    median, (low, high) = factor
-    if math.isfinite(median):
-        return f"×{median:.1f}"
-    return f"> ×{low:.1f}" if low > 1 else f"< ×{high:.1f}" if high < 1 else ""
+def factor_words(factor: Effect) -> str:
+    """Return a factor; if only one end of it is known, that end."""
+    if math.isfinite(factor.value):
+        return f"×{factor.value:.1f}"
+    return f"> ×{factor.interval[0]:.1f}" if factor.value > 0 else f"< ×{factor.interval[1]:.1f}"

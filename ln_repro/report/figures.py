@@ -3,6 +3,11 @@
 from pathlib import Path
 
 from ln_repro.claims.judge import Archive
+from ln_repro.report.figure_collapse import draw_burst, draw_collapse
+from ln_repro.report.figure_convergence import draw_convergence
+from ln_repro.report.figure_initialisation import draw_initialisation
+from ln_repro.report.figure_ramp import draw_ramp
+from ln_repro.report.figure_rates import BERT, draw_rates
 from ln_repro.system.files import Json
 
 
@@ -12,15 +17,6 @@ def draw_all(archive: Archive, theory: Json, out: Path) -> list[Path]:
     ``theory`` is the content of the file that `ln-repro theory` writes. Figures that were already drawn from the same
     data by the same code are not drawn again.
     """
-    from ln_repro.report.figure_collapse import (
-        draw_burst,
-        draw_collapse,
-    )  # these load matplotlib, which no other command needs
-    from ln_repro.report.figure_convergence import draw_convergence
-    from ln_repro.report.figure_initialisation import draw_initialisation
-    from ln_repro.report.figure_ramp import draw_ramp
-    from ln_repro.report.figure_rates import BERT, draw_rates
-
     paths = [
         path
         for draw in (draw_rates, draw_collapse, draw_burst, draw_convergence, draw_ramp)

@@ -20,8 +20,7 @@ from ln_repro.system.files import Json
 
 Arm = Json
 ASSETS = Path(__file__).parent / "assets"
-POINTS = 15
-"""Maximum number of points of a training curve."""
+POINTS = 15  # maximum number of points of a training curve
 
 
 def page(runs: Sequence[Run], tables: Mapping[str, Table], figures: Mapping[str, bytes]) -> str:
@@ -78,8 +77,7 @@ def arms_of(runs: Sequence[Run]) -> list[Arm]:
     """Return the runs grouped into arms, whose runs differ only in the seed."""
     groups: dict[tuple[object, ...], list[Run]] = {}
     for run in runs:
-        axes = run.record.axes.model_dump(exclude={"seed", "task"})
-        groups.setdefault((run.record.exp, str(axes), arm_of(run)), []).append(run)
+        groups.setdefault((run.record.exp, run.record.axes.precision, arm_of(run)), []).append(run)
     arms = [_arm(members) for members in groups.values()]
     return sorted(arms, key=lambda arm: (corpus_order(arm["data"]), arm["norm"], arm["exp"], arm["rate"]))
 

@@ -1,5 +1,6 @@
 """Common parts of all figures: colours, labels, axes, and reproducible files."""
 
+import contextlib
 import hashlib
 import inspect
 import io
@@ -18,17 +19,15 @@ from PIL.PngImagePlugin import PngInfo
 
 from ln_repro.experiment.name import ArmName
 from ln_repro.report.tables import rate_words
+from ln_repro.system.files import write_atomically
 
 COLOURS = {"postln": "#E66100", "preln": "#005AB5"}
 """Colours by norm placement: a colour-blind reader can tell them apart, and the second is darker in print."""
 GREY = "#767676"
 MARKS = {"postln": "o", "preln": "s"}
-LINES = {True: "-", False: (0, (3.5, 1.6))}
-"""Line styles, with warm-up and without it."""
-WIDTH = 7.0
-"""Width of a figure in inches, at which its text has at least 8 points."""
-DOTS = 200
-"""Dots per inch."""
+LINES = {True: "-", False: (0, (3.5, 1.6))}  # line styles, with warm-up and without it
+WIDTH = 7.0  # width of a figure in inches, at which its text has at least 8 points
+DOTS = 200  # dots per inch
 STYLE: Any = {
     "font.family": "DejaVu Sans", "font.size": 8, "axes.titlesize": 8.5, "axes.titleweight": "bold",
     "axes.titlelocation": "left", "axes.labelsize": 8, "axes.linewidth": 0.6, "axes.spines.top": False,
@@ -93,7 +92,10 @@ def draw_once(path: Path, ids: Collection[str], draw: Callable[..., None], *cont
     if ids:
         origin = f"Drawn from these records, each of which `ln-repro reproduce ID` runs again: {' '.join(ids)}"
     description = f"{origin} (data and code {digest.hexdigest()[:16]})"
-    if not (path.is_file() and Image.open(path).info.get("Description") == description):
+    known = None
+    with contextlib.suppress(OSError), Image.open(path) as image:  # there may be no file, or none that is a picture
+        known = image.info.get("Description")
+    if known != description:
         path.parent.mkdir(parents=True, exist_ok=True)
         with rc_context(STYLE):
             draw(*content, figure := Figure())
@@ -101,5 +103,6 @@ def draw_once(path: Path, ids: Collection[str], draw: Callable[..., None], *cont
         info = PngInfo()
         info.add_text("Description", description, zip=True)
         small = Image.open(drawn).convert("RGB").quantize(64, dither=Image.Dither.NONE)  # a quarter of the bytes
-        small.save(path, optimize=True, pnginfo=info)
+        small.save(packed := io.BytesIO(), "PNG", optimize=True, pnginfo=info)
+        write_atomically(path, packed.getvalue())  # half a picture would count as drawn
     return path

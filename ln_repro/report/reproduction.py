@@ -1,7 +1,7 @@
 """Compare a committed record with a repetition of its run: environments and numbers."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ln_repro.claims.evidence import Arm, interventions
@@ -19,16 +19,13 @@ HALF_THE_DIGITS = 2.0**-11.5
 amplifies them less than this; another seed differs by more."""
 SEEDS, LOOSE = 3, 0.1
 """Minimum number of seeds for the interval of an arm, and relative tolerance with fewer seeds."""
-NOT_COMPARED = {"train.device", "stop_on_divergence"}
-"""Settings that may differ in a repetition."""
-SHOWN = 5
-"""Number of training losses to show, from the first."""
+NOT_COMPARED = {"train.device", "stop_on_divergence"}  # settings that may differ in a repetition
+SHOWN = 5  # number of training losses to show, from the first
 LOSS, NLL, BLEU, ACCURACY = "loss", "valid NLL", "test BLEU", "accuracy"
 COLUMNS = {NLL: "valid_nll_loss", BLEU: "test_bleu_tokenised", ACCURACY: "valid_accuracy"}
 LEAST_HALF_WIDTH = {BLEU: 0.1}
 """Minimum half-width of an interval: the last reported digit of a quantity; 0.01 for other quantities."""
-Key = tuple[str, int, int]
-"""A quantity, the epoch and the update."""
+Key = tuple[str, int, int]  # a quantity, the epoch and the update
 Series = dict[Key, float | None]
 
 
@@ -113,11 +110,14 @@ def compare(theirs: Run, ours: Run, kept: Sequence[Run]) -> Comparison:
     arm = {run.record.axes.seed: run for run in (*kept, theirs) if arm_of(run) == arm_of(theirs)}
     last = {key[0]: key for key in shared if then[key] is not None}
     final = [key for kind, key in last.items() if kind != LOSS] or list(last.values())
-    intervals = {} if any(diverged) else {key: _expected(key, then[key], arm.values(), len(final)) for key in final}
+    of_arm = [series(run) for run in arm.values()]
+    known = {key: [value for values in of_arm if (value := values.get(key)) is not None] for key in final}
+    intervals = {} if any(diverged) else {key: _expected(key, then[key], known[key], len(final)) for key in final}
     outside = [key for key, (low, high) in intervals.items() if not low <= _finite(now[key]) <= high]
-    where = f"in the range expected for {LEVEL:.0%} of this arm's runs (from {len(arm)} seeds)"
-    if len(arm) < SEEDS:
-        where = f"within {LOOSE:.0%} of the record, a loose bound ({len(arm)} of the {SEEDS} seeds for an interval)"
+    seeds = min(map(len, known.values()), default=0)
+    where = f"in the range expected for {LEVEL:.0%} of this arm's runs (from {seeds} seeds)"
+    if seeds < SEEDS:
+        where = f"within {LOOSE:.0%} of the record, a loose bound ({seeds} of the {SEEDS} seeds for an interval)"
     if (diverged[0] is None) != (diverged[1] is None):
         words = [f"diverged at update {update}" if update else "not diverged" for update in diverged]
         grade, reason = DIFFERENT, f"{words[0]} then, {words[1]} now; {begins}"
@@ -151,13 +151,12 @@ def _apart(then: float | None, now: float | None) -> float:
     return math.inf if then is None or now is None else abs(now - then) / abs(then or 1.0)
 
 
-def _expected(key: Key, recorded: float | None, arm: Iterable[Run], ends: int) -> Interval:
-    """Return the prediction interval for a number in another run of the arm, simultaneous for ``ends`` numbers."""
+def _expected(key: Key, recorded: float | None, arm: Sequence[float], ends: int) -> Interval:
+    """Return the prediction interval for a number, given those of an arm's runs; simultaneous for ``ends`` numbers."""
     value, least = _finite(recorded), LEAST_HALF_WIDTH.get(key[0], 0.01)
-    values = [number for run in arm if (number := series(run).get(key)) is not None]
     low, high = value * (1 - LOOSE), value * (1 + LOOSE)
-    if len(values) >= SEEDS:
-        low, high = prediction_interval(values, 1 - (1 - LEVEL) / ends)
+    if len(arm) >= SEEDS:
+        low, high = prediction_interval(arm, 1 - (1 - LEVEL) / ends)
     return min(low, value - least), max(high, value + least)
 
 

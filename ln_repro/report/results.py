@@ -7,14 +7,14 @@ from typing import Any
 
 from ln_repro.claims.arena import LEAST_SCHEMES, arena, arm_sensitivity
 from ln_repro.claims.arms import own_settings
-from ln_repro.claims.causes import LATEST, probes, separations
+from ln_repro.claims.causes import LATEST, STACKS, probes, relative_gradients, separations
 from ln_repro.claims.evidence import Evidence
-from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, REPRODUCED, mean_interval
+from ln_repro.claims.intervals import VERDICTS, mean_interval
 from ln_repro.claims.judge import Archive, Row
 from ln_repro.claims.lr50 import lr50
 from ln_repro.claims.metrics import Count
 from ln_repro.claims.rates import LIMITS, METRICS, SHARES, multiverse
-from ln_repro.claims.words import arm_words, ends_words
+from ln_repro.claims.words import arm_words
 from ln_repro.experiment.name import Name
 from ln_repro.records.archive import Run
 from ln_repro.records.record import AVERAGE, Record, Score
@@ -23,8 +23,7 @@ from ln_repro.report.claims import LEADING, claims_table, theory_table
 from ln_repro.report.tables import Table
 from ln_repro.system.files import Json
 
-Files = dict[str, dict[str, Table]]
-"""Tables by file and name."""
+Files = dict[str, dict[str, Table]]  # tables by file and name
 SCORES = {
     "test": "BLEU", "test_tokenised": "BLEU tok.", AVERAGE: "BLEU avg.", f"{AVERAGE}_tokenised": "BLEU avg. tok."
 }  # fmt: skip
@@ -35,9 +34,7 @@ LEGEND = (
     "the interval would exceed the possible values (100 BLEU)."
 )
 """Explains the cells of arms and rates."""
-LATE = 2048
-"""The second update at which collapse is shown."""
-VERDICTS = (REPRODUCED, INCONCLUSIVE, CONTRADICTED)
+LATE = 2048  # the second update at which collapse is shown
 MULTIVERSE = (
     f"MT-1 for every combination of limit ({', '.join(map(str, LIMITS))} of the best arm), share of the seeds "
     f"({', '.join(map(str, SHARES))}) and metric ({', '.join(METRICS)}), by the largest rates that train"
@@ -108,10 +105,10 @@ def runs_table(records: Sequence[Record], own: Mapping[str, str]) -> Table:
         tokenised = [row.test_bleu_tokenised for row in record.epochs if row.test_bleu_tokenised is not None]
         rows.append({
             "exp": record.exp, "overrides": own.get(record.id) or None, "seed": record.axes.seed,
-            "valid loss": _rounded(record.lowest_loss, 3), "accuracy": _rounded(record.accuracy, 4),
-            **{name: _rounded(score.score if score else None, 2) for name, score in _scores(record).items()},
-            "last": _rounded(tokenised[-1] if tokenised else None, 2),
-            "max": _rounded(max(tokenised, default=None), 2), "status": record.status, "id": record.id,
+            "valid loss": _rounded(record.lowest_loss, ".3f"), "accuracy": _rounded(record.accuracy, ".4f"),
+            **{name: _rounded(score.score if score else None, ".2f") for name, score in _scores(record).items()},
+            "last": _rounded(tokenised[-1] if tokenised else None, ".2f"),
+            "max": _rounded(max(tokenised, default=None), ".2f"), "status": record.status, "id": record.id,
         })  # fmt: skip
     columns = [name for name in rows[0] if any(row[name] is not None for row in rows)]
     notes = [*([OTHER_EPOCHS] if "last" in columns else []), *signatures(records)]
@@ -119,7 +116,6 @@ def runs_table(records: Sequence[Record], own: Mapping[str, str]) -> Table:
 
 
 def _of_cells(columns: Sequence[str], rows: Sequence[Json]) -> Table:
-    """Return a table from the cells of each row by column."""
     return {"columns": [*columns], "rows": [[row[column] for column in columns] for row in rows]}
 
 
@@ -136,8 +132,8 @@ def _scores(record: Record) -> dict[str, Score | None]:
     return {name: getattr(record.bleu, key) for key, name in SCORES.items()}
 
 
-def _rounded(value: float | None, digits: int) -> str | None:
-    return None if value is None else f"{value:.{digits}f}"
+def _rounded(value: float | None, form: str) -> str | None:
+    return None if value is None else f"{value:{form}}"
 
 
 def multiverse_table(archive: Archive) -> Table:
@@ -203,18 +199,17 @@ def causes_table(evidence: Evidence) -> Table:
 
 def collapse_table(runs: Sequence[Run]) -> Table:
     """Return rows for runs with probes of collapse: two stacks' cosines and relative gradients early and late."""
-    columns = ["arm", "lr", "precision", "update", *(f"{stack}: {what}" for stack in ("encoder", "decoder")
+    columns = ["arm", "lr", "precision", "update", *(f"{stack}: {what}" for stack in STACKS
                for what in ("cosine", "gradient")), "NLL", "with dropout", "id"]  # fmt: skip
     rows: list[list[Any]] = []
     for run in sorted(runs, key=lambda run: run.record.exp):
-        probed = probes(run, "collapse")
+        probed, gradients, axes = probes(run, "collapse"), relative_gradients(run), run.record.axes
         for update in (update for update in (LATEST, LATE) if update in probed):
-            now, start = probed[update], probed[0]["gradient"]
-            stacks = [f"{value:.3g}" for stack in ("encoder", "decoder") for value in (
-                now["cosine"][stack][-1], now["gradient"][f"{stack}.w2"][0] / start[f"{stack}.w2"][0])]  # fmt: skip
-            nll = [f"{now['nll'][mode]:.2f}" for mode in ("eval", "dropout")]
-            axes, words = run.record.axes, arm_words(Name.of(run.record.exp).arm)
-            rows.append([words, axes.lr, axes.precision, update, *stacks, *nll, run.record.id])
+            row = [arm_words(Name.of(run.record.exp).arm), axes.lr, axes.precision, update]
+            for stack, gradient in gradients.items():
+                row += [f"{probed[update]['cosine'][stack][-1]:.3g}", _rounded(gradient.get(update), ".3g")]
+            row += [f"{probed[update]['nll'][mode]:.2f}" for mode in ("eval", "dropout")]
+            rows.append([*row, run.record.id])
     return {"columns": columns, "rows": rows}
 
 
@@ -236,8 +231,10 @@ def depth_table(evidence: Evidence) -> Table:
 def findings_table(findings: Sequence[Json]) -> Table:
     """Return one row per finding of the theory, including the rule for its verdict."""
     columns = ["id", "statement", "paper", "ours", "95 % interval", "seeds", "verdict", "rule"]
-    cells = [{**finding, "ours": finding["quantity"], "95 % interval": ends_words(finding["interval"])}
-             for finding in findings]  # fmt: skip
+    cells = []
+    for finding in findings:
+        ends = ["-" if end is None else f"{end:.3g}" for end in finding["interval"]]
+        cells.append({**finding, "ours": finding["quantity"], "95 % interval": " .. ".join(ends)})
     return _of_cells(columns, cells)
 
 

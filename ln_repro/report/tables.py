@@ -15,8 +15,7 @@ Table = Json
 DOCUMENTS = ("README.md", "docs/results.md")
 """Documents with tables in them, each between two marks that name it and say whether it is in Markdown or HTML."""
 MARKED = re.compile(r"(<!-- (table|html): ([\w.-]+) -->\n).*?(<!-- /\2 -->\n)", re.DOTALL)
-WIDTH = 100
-"""Width of lines in HTML; a row in Markdown is one line."""
+WIDTH = 100  # width of lines in HTML; a row in Markdown is one line
 LATEX = str.maketrans(
     {sign: f"\\{sign}" for sign in "_%&$#{}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}

@@ -6,13 +6,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from statistics import fmean, geometric_mean
 
-from ln_repro.claims.intervals import Interval, exponent, slope
+from ln_repro.claims.intervals import LINEAR, LOG, Interval, Scale, exponent, slope
 from ln_repro.system.files import Json
 from ln_repro.theory import lemmas
 from ln_repro.theory.unit import Measured, Unit
 
-Curve = Sequence[float]
-"""One value per layer."""
+Curve = Sequence[float]  # one value per layer
 Quantity = Callable[[Measured], Curve]
 """Computes one number, or one per layer if all layers are judged, from the measurements of one seed under one setting.
 
@@ -160,8 +159,11 @@ class Check:
     seeds: int = 10  # minimum number for a verdict
 
     @property
+    def scale(self) -> Scale:
+        return LOG if self.how in ("ratio", "contains") else LINEAR
+
+    @property
     def rule(self) -> str:
-        """The rule as text."""
         low, high = self.region
         text = f"inside [{low:.9g}, {high:.9g}]"
         if low == high:
@@ -188,8 +190,7 @@ SIMPLE_LAST = of_depths(gradients("w2"), exponent)
 LEVEL = ("norm over what Lemmas 1 to 3 predict, geometric mean over L", "ratio", (0.9, 1.1),
          of_depths(level, lambda curve: geometric_mean(curve.values())))  # fmt: skip
 
-Row = partial[Check]
-"""A check without claim, quantity, how, region and values."""
+Row = partial[Check]  # a check without claim, quantity, how, region and values
 SIZES = ("d", "d_ff", "positions")
 STATES = {
     norm: partial(Check, part=SIMPLE, what=("hidden_norms",), where={"norm": norm}, by=SIZES, seeds=20)
@@ -212,7 +213,7 @@ def states(norm: str, stack: str, init: str = "xavier") -> Row:
 
 def depths(norm: str, init: str = "xavier", tied: bool = False) -> Row:
     """Return checks of the last decoder layer's W2 in Transformers of several depths."""
-    part = f"{DEEP}, {INITS[init]}{', tied embeddings' * tied}"
+    part = f"{DEEP}, {INITS[init]}{', tied embeddings' if tied else ''}"
     return partial(Check, part=part, what=DEPTHS, where={"norm": norm, "init": init, "tied": tied})
 
 

@@ -6,19 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
 
-from ln_repro.claims.intervals import (
-    CONTRADICTED,
-    INCONCLUSIVE,
-    LINEAR,
-    LOG,
-    REPRODUCED,
-    Interval,
-    all_of,
-    mean_interval,
-    near,
-    ratio_interval,
-    verdict,
-)
+from ln_repro.claims import intervals
+from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, REPRODUCED, Interval, mean_interval
 from ln_repro.claims.metrics import more_seeds
 from ln_repro.claims.rules.th import STATEMENTS
 from ln_repro.records.events import json_ready
@@ -27,8 +16,7 @@ from ln_repro.theory.checks import CHECKS, DEPTHS, Check
 from ln_repro.theory.measurements import NORMS
 from ln_repro.theory.unit import Measured, grouped, select
 
-REPORTED = "reported"
-"""In place of a verdict, for checks that are only reported."""
+REPORTED = "reported"  # in place of a verdict, for checks that are only reported
 XAVIER = {"init": "xavier", "tied": False}
 Series = dict[str, list[float]]
 """The mean and both ends of its interval over seeds, by layer or depth; the keys are text, for JSON."""
@@ -62,7 +50,7 @@ def finding(id: str, measured: Measured) -> Json:
     checks = [check for check in CHECKS if check.claim == id]
     parts = [part for check in checks if (part := examine(check, measured))]
     judged = [part for part in parts if part.verdict != REPORTED]
-    result = all_of(part.verdict for part in judged)
+    result = intervals.all_of(part.verdict for part in judged)
     missing = dict.fromkeys(check.part for check in checks if check.part not in {part.part for part in parts})
     settings = {f"{part.part}: {part.quantity}: {part.rule}": part.settings for part in parts}
     notes = [f"{part.part}: {part.why}" for part in judged if part.why and result == INCONCLUSIVE]
@@ -93,10 +81,11 @@ def examine(check: Check, measured: Measured) -> Part | None:
         samples += over_seeds
     if not samples:
         return None
-    result = REPORTED if check.how == REPORTED else all_of(decide(check, values) for values in samples)
-    reasons = [why(check, values) for values in samples if result == INCONCLUSIVE == decide(check, values)]
+    verdicts = [decide(check, values) for values in samples]
+    result = REPORTED if check.how == REPORTED else intervals.all_of(verdict for verdict, _ in verdicts)
+    why = next((why for _, why in verdicts if why), None) if result == INCONCLUSIVE else None
     around, seeds = hull([*settings.values()]), min(map(len, samples))
-    return Part(check.part, check.quantity, around, check.rule, result, seeds, settings, next(iter(reasons), None))
+    return Part(check.part, check.quantity, around, check.rule, result, seeds, settings, why)
 
 
 def hull(intervals: Sequence[Interval]) -> Interval:
@@ -106,31 +95,24 @@ def hull(intervals: Sequence[Interval]) -> Interval:
 
 def interval(check: Check, values: Sequence[float]) -> Interval:
     """Return the interval to which a check is applied."""
-    if check.how == "every":
-        return min(values), max(values)
-    return ratio_interval(values) if check.how in ("ratio", "contains") else mean_interval(values)
+    return (min(values), max(values)) if check.how == "every" else check.scale.interval(values)
 
 
-def decide(check: Check, values: Sequence[float]) -> str:
-    """Return the verdict on the values of one quantity over seeds."""
+def decide(check: Check, values: Sequence[float]) -> tuple[str, str | None]:
+    """Return the verdict on the values of one quantity over seeds; if inconclusive, also why and what would decide."""
     if len(values) < check.seeds:
-        return INCONCLUSIVE
+        return INCONCLUSIVE, f"{len(values)} seeds are too few; use --seeds {check.seeds}"
     if check.how == "near":
-        return near(values, check.region)
+        return intervals.near(values, check.region), None
     low, high = interval(check, values)
     if check.how == "contains":
-        return REPRODUCED if low <= check.region[0] <= high else CONTRADICTED
-    result = verdict((low, high), check.region)
-    return CONTRADICTED if check.how == "every" and result == INCONCLUSIVE else result
-
-
-def why(check: Check, values: Sequence[float]) -> str:
-    """Return why a check of these values is inconclusive, and what would decide it."""
-    if len(values) < check.seeds:
-        return f"{len(values)} seeds are too few; use --seeds {check.seeds}"
-    low, high = interval(check, values)
-    needed = more_seeds(values, [check.region], LOG if check.how == "ratio" else LINEAR) or "more seeds"
-    return f"the interval [{low:.3g}, {high:.3g}] contains a bound; {needed} should decide it (--full, --seeds N)"
+        return REPRODUCED if low <= check.region[0] <= high else CONTRADICTED, None
+    result = intervals.verdict((low, high), check.region)
+    if result != INCONCLUSIVE or check.how == "every":
+        return REPRODUCED if result == REPRODUCED else CONTRADICTED, None
+    needed = more_seeds(values, [check.region], check.scale) or "more seeds"
+    why = f"the interval [{low:.3g}, {high:.3g}] contains a bound; {needed} should decide it (--full, --seeds N)"
+    return INCONCLUSIVE, why
 
 
 def by_depth(measured: Measured, norm: str) -> Series:
@@ -163,11 +145,12 @@ CURVES: dict[str, Callable[[Measured], Series]] = {
 
 
 def figures(measured: Measured) -> Json:
-    """Return the panels of figure 3, if they were measured for both norms, by matrix and for the last W2 by depth.
+    """Return the panels of figure 3, if all were measured for both norms, by matrix and for the last W2 by depth.
 
     A panel maps the label of a series, the norm placement and what else tells it apart, to its points.
     """
-    if not all(by_layer(measured, norm) for norm in NORMS):
+    last = {norm: by_depth(measured, norm) for norm in NORMS}
+    if not all(by_layer(measured, norm) and len(last[norm]) > 1 for norm in NORMS):
         return {}
     panels: dict[str, dict[str, Series]] = {}
     for matrix in ("w1", "w2"):
@@ -175,5 +158,4 @@ def figures(measured: Measured) -> Json:
         panels[matrix] = {norm: by_layer(measured, norm, weight) for norm in NORMS}
         if uncrossed := by_layer(measured, "postln", weight, "real_uncrossed_gradients"):
             panels[matrix]["postln without cross-attention"] = uncrossed
-    panels["last"] = {norm: by_depth(measured, norm) for norm in NORMS}
-    return {"initialisation": panels}
+    return {"initialisation": {**panels, "last": last}}

@@ -7,24 +7,23 @@ so attention is the mean over positions. Weights are Xavier Gaussian, inputs Gau
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from ln_repro.claims.intervals import Interval
+from ln_repro.model.probes.gradients import gradient_norms
 from ln_repro.theory.unit import Measurement, Unit
 
-NUMBERS = 2**20
-"""Number of Gaussian numbers drawn for the check of Lemma 1."""
+NUMBERS = 2**20  # number of Gaussian numbers drawn for the check of Lemma 1
 TORCH_SHARE = 1 / 18
 """Contribution of a feed-forward layer with torch's default initialisation to norm^2 / d, ignoring its small biases."""
 SCALE = 3.0
 """Factor by which the input is scaled in the check of Lemma 3; the Jacobian becomes smaller by the same factor."""
-EPSILON = 0.1
-"""Epsilon of the paper's (epsilon, delta)-boundedness (section 3.4)."""
-VOCABULARY = 10_000
-"""Size of the softmax, as in the paper's IWSLT14 vocabulary."""
+EPSILON = 0.1  # epsilon of the paper's (epsilon, delta)-boundedness (section 3.4)
+VOCABULARY = 10_000  # size of the softmax, as in the paper's IWSLT14 vocabulary
 
 
 def relu_moment(d: int, sigma: float) -> float:
@@ -166,30 +165,23 @@ def share_above(values: Tensor) -> float:
 
 
 def gradients(unit: Unit) -> Measurement:
-    """Measure the gradients of W2 in every layer over mini-batches of random targets; the loss is in nats.
+    """Measure the `gradient_norms` of W2 (``w2``) in every layer over mini-batches of random targets.
 
-    Returns:
-        ``norm_of_mean``: of ``w2`` by layer, the Frobenius norm of the mean over mini-batches (the paper's statistic).
-        ``square``: norm^2 / d of the last norm's input.
+    Beside them is ``square``, norm^2 / d of the last norm's input.
     """
     draw = unit.generator()
-    layers, placement = stack(unit, draw), PLACEMENTS[unit["norm"]]
+    layers = stack(unit, draw)
     embedding = torch.randn(VOCABULARY, unit["d"], generator=draw) / unit["d"] ** 0.5
-    seconds = [weights.second.requires_grad_() for weights in layers]
-    batches, square = [], 0.0
-    for _ in range(unit["batches"]):
-        x, hidden = forward(inputs(unit, draw), layers, placement)
+    squares = []
+
+    def loss() -> Tensor:
+        x, hidden = forward(inputs(unit, draw), layers, PLACEMENTS[unit["norm"]])
+        squares.append(float(hidden[-1].detach().square().mean()))
         logits = x.flatten(0, 1) @ embedding.T
-        targets = torch.randint(VOCABULARY, (len(logits),), generator=draw)
-        batches.append(torch.autograd.grad(F.cross_entropy(logits, targets), seconds))
-        square += float(hidden[-1].detach().square().mean()) / unit["batches"]
-    norms = [norm_of_mean(torch.stack(of_layer)) for of_layer in zip(*batches, strict=True)]
-    return {"norm_of_mean": {"w2": norms}, "square": square}
+        return F.cross_entropy(logits, torch.randint(VOCABULARY, (len(logits),), generator=draw))
 
-
-def norm_of_mean(batches: Tensor) -> float:
-    """Average gradients (batches, d_ff, d) element by element, then take the Frobenius norm (paper section 3.4)."""
-    return float(batches.mean(0).norm())
+    seconds = {"w2": [weights.second.requires_grad_() for weights in layers]}
+    return {**gradient_norms(seconds, [loss] * unit["batches"]), "square": fmean(squares)}
 
 
 def relu(unit: Unit) -> Measurement:

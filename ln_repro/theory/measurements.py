@@ -19,12 +19,10 @@ from ln_repro.version import NUMERICS
 NORMS = ("postln", "preln")
 LEMMA_LAYERS = 12
 POSITIONS = (8, 32, 128)
-TOKENS = 256
-"""Number of positions of a hidden-state measurement, over all of its sequences."""
+TOKENS = 256  # number of positions of a hidden-state measurement, over all of its sequences
 LAYERS = 6
 """Number of layers of the Transformer that is measured layer by layer, the paper's 6-6 model."""
-REAL = {"width": 512, "ffn": 1024}
-"""Widths of the Transformers, as in the paper on IWSLT14."""
+REAL = {"width": 512, "ffn": 1024}  # widths of the Transformers, as in the paper on IWSLT14
 MEASURES: dict[str, Measure] = {
     measure.__name__: measure
     for measure in (lemmas.relu, lemmas.jacobian, lemmas.hidden_norms, lemmas.gradients, real.real_gradients,
@@ -158,7 +156,7 @@ def instructions() -> str:
 def stored(store: Path) -> dict[str, Measurement]:
     """Return the stored measurements by unit, without damaged lines and those of other versions of the numerics."""
     results: dict[str, Measurement] = {}
-    for line in store.read_text(encoding="utf-8").splitlines() if store.exists() else []:
+    for line in store.read_bytes().splitlines() if store.exists() else []:
         with contextlib.suppress(ValueError, KeyError, TypeError):
             entry = json.loads(line)
             if entry["numerics"] == NUMERICS:

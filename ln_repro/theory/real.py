@@ -19,8 +19,7 @@ from ln_repro.model.probes.gradients import Weights, gradient_norms, layer_weigh
 from ln_repro.theory.lemmas import summary
 from ln_repro.theory.unit import Measurement, Unit
 
-PAD, EOS, FIRST_WORD = 1, 2, 4
-"""As in fairseq's dictionaries."""
+PAD, EOS, FIRST_WORD = 1, 2, 4  # as in fairseq's dictionaries
 SMOOTHING = 0.1
 
 

@@ -9,8 +9,7 @@ import torch
 
 from ln_repro.system.files import Json
 
-Measurement = Json
-"""The result of a unit: floats and lists of floats by name, for JSON."""
+Measurement = Json  # the result of a unit: floats and lists of floats by name, for JSON
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,6 @@ class Unit:
 
     @property
     def key(self) -> str:
-        """The unit as text."""
         return " ".join([self.what, *(f"{name}={value}" for name, value in self.settings.items()), f"seed={self.seed}"])
 
     def matches(self, what: Collection[str], where: Json) -> bool:

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from ln_repro.claims.evidence import Arm, Evidence
-from ln_repro.claims.judge import evidence_of
+from ln_repro.claims.evidence import Arm, Evidence, gather
+from ln_repro.claims.judge import arms_of_rules
 from ln_repro.experiment.compose import CONF
 from ln_repro.experiment.registry import registered
 from ln_repro.experiment.settings import Experiment
@@ -105,7 +105,7 @@ def on_rates(setting: str, arms: Mapping[str, Mapping[float, Sequence[float]]], 
 def gathered(runs: Sequence[Run], unigram_bits: float = 9.0) -> dict[str, Evidence]:
     """Return runs as evidence by setting."""
     known = {"unigram_bits": unigram_bits, "source_blind_bits": unigram_bits - 2}
-    return evidence_of(runs, named, {FINGERPRINT: known})
+    return gather(runs, named, arms_of_rules(), {FINGERPRINT: known})
 
 
 def line(first: float, last: float, points: int) -> list[float]:

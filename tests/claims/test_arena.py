@@ -9,7 +9,7 @@ from ln_repro.claims.arena import arena
 from ln_repro.claims.causes import ARMS, CAUSES, VANISHING, area_under_curve, separation, separations
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.rules.x import Predicts
-from ln_repro.report.arena import arena_data
+from ln_repro.report.arena import arena_data, arena_table
 from tests.claims.made import gathered, made, on_rates
 from tests.examples import with_events
 
@@ -36,6 +36,9 @@ def test_the_widest_range_without_warm_up_comes_first():
     assert json.loads(json.dumps(data, allow_nan=False)) == data
     assert data[1]["range_without_warmup"] == {"low": 1e-3, "high": 2e-3, "octaves": 1.0, "open": [True, False]}
     assert (data[0]["lr50"], data[2]["range_without_warmup"]) == (None, None)
+    lost = on_rates("toy", {"admin_nowarm": {1e-3: [0.0] * 3}}, losses=[None], bleus=[None], rule="not_finite")
+    *_, last = arena_table(arena(gathered([*lost, *runs])["toy"]), {})["rows"]
+    assert (last[0], last[5]) == ("Admin", None), "it has no NLL"
 
 
 def collapsing(arm: str, seed: int, bleu: float, kept: float, start: float = 4.0):

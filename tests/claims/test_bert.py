@@ -115,7 +115,7 @@ def test_only_equally_long_pre_training_is_compared() -> None:
     apart = [tuned(PRE, seed, 100, 0.9) for seed in SIX] + [tuned(POST, seed, 200, 0.1) for seed in SIX]
     lacking = [run for run in runs if (run.seed, run.record.id[-3:]) != (6, "200")]
     noisy = runs_of(dict.fromkeys(gains, 0.003), noise=0.02)
-    for of_case, needs in ((apart, f"{PRE} and {POST} with the same seeds and checkpoints"), (lacking, "1 seeds"),
+    for of_case, needs in ((apart, f"{PRE} and {POST} with the same seeds and checkpoints"), (lacking, "1 seed"),
                            (noisy, "about "), (runs_of({100: 0.03, 200: 0.03}), "3 checkpoints")):  # fmt: skip
         result = judged(of_case)
         assert result.verdict == "inconclusive" and (result.needs or "").startswith(needs)

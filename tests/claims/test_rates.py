@@ -210,13 +210,12 @@ def test_arms_that_always_or_never_train_have_one_known_end():
     always, never, mixed = (lr50(held(arms), arm) for arm in arms)
     assert (always.median, always.interval) == (math.inf, (2e-3, math.inf))
     assert (never.median, never.interval) == (0.0, (0.0, 1e-3))
-    assert always.over(never) == (math.inf, (2.0, math.inf))
-    median, (low, high) = always.over(mixed)
-    assert math.isinf(median) and math.isinf(high) and low == pytest.approx(2e-3 / mixed.interval[1])
-    most = mixed.interval[1] / 2e-3
-    assert mixed.over(always) == (-math.inf, (0.0, most)) and str(Effect(*mixed.over(always))) == f"at most {most:.3g}"
-    assert math.isnan(always.over(always)[0]) and str(Effect(math.nan)) == "not finite"
-    median, (low, high) = mixed.over(mixed)
-    assert median == pytest.approx(1, rel=1e-6) and low == pytest.approx(1 / high)
+    assert always.over(never) == Effect(math.inf, (2.0, math.inf), "x{}", ".2g")
+    least, most = always.over(mixed), mixed.over(always)
+    assert least.interval == (pytest.approx(2e-3 / mixed.interval[1]), math.inf) and str(least).startswith("at least x")
+    assert most.interval == (0.0, mixed.interval[1] / 2e-3) and str(most) == f"at most x{most.interval[1]:.2g}"
+    assert always.over(always) is None and str(Effect(math.nan)) == "not finite"
+    (low, high) = mixed.over(mixed).interval
+    assert mixed.over(mixed).value == pytest.approx(1, rel=1e-6) and low == pytest.approx(1 / high)
     assert lr50(held(arms), "rezero_warm") is None
     assert RateFactor(("postln_nowarm", "postln_warm")).judge(held(arms)).verdict == "contradicted"

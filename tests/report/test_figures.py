@@ -12,12 +12,13 @@ from ln_repro.claims.evidence import Arm, ArmOf
 from ln_repro.claims.judge import Archive
 from ln_repro.claims.lr50 import lr50
 from ln_repro.records.archive import Kept, Run
-from ln_repro.report.figure_collapse import collapses
+from ln_repro.report.figure_collapse import BURSTS, collapses, draw_burst
 from ln_repro.report.figure_convergence import FASTER, FIGURE_4B, SLOWER, catches_up, curves, draw_convergence
 from ln_repro.report.figure_initialisation import draw_initialisation
 from ln_repro.report.figure_ramp import counted, draw_ramp, maps
 from ln_repro.report.figure_rates import FLOOR, columns, draw_rates, limit_label
 from ln_repro.report.figures import draw_all
+from ln_repro.report.results import collapse_table
 from scripts.demo import draw_losses
 from tests import committed
 from tests.claims.made import gathered, made, made_experiment, named, on_rates
@@ -92,8 +93,17 @@ def test_gradients_are_relative_to_update_0_and_under_trained_runs_are_left_out(
     assert [(run.id, run.trains) for run in drawn] == [(runs[1].record.id, True), (runs[2].record.id, False)]
     assert drawn[0].gradient == {"encoder": {0: 1.0, 32: 0.002}, "decoder": {0: 1.0, 32: 1.0}}
     assert drawn[0].cosine["decoder"] == {0: 1.0, 32: 1.0}, "of the last layer"
-    (rezero,) = collapses(gathered([collapsing("toy_rezero_nowarm", 1e-3, 90.0, (0.0, 0.1))])["toy"])
-    assert rezero.gradient["encoder"] == {}, "it is 0 before training"
+    run = collapsing("toy_rezero_nowarm", 1e-3, 90.0, (0.0, 0.1))  # it is 0 before training
+    (rezero,), (row,) = collapses(gathered([run])["toy"]), collapse_table([run])["rows"]
+    assert rezero.gradient["encoder"] == {} and row[4:8] == ["0.5", None, "1", "1"]
+
+
+def test_a_burst_without_an_end_is_not_drawn(tmp_path: Path) -> None:
+    runs = [collapsing(f"toy_{arm}", rate, 0.0, (0.5, 0.1)) for arm, rate in BURSTS]
+    assert draw_burst(archive(runs), tmp_path)
+    for run in runs:
+        run.record.epochs = []  # as of a run that ended before its first epoch did
+    assert draw_burst(archive(runs), tmp_path) == []
 
 
 def ramped(length: int, rate: float, bleu: float, seed: int, decay: str = "anchored") -> Run:
@@ -117,6 +127,8 @@ def test_the_map_of_ramps_is_of_runs_that_differ_in_the_ramp_alone(tmp_path: Pat
     (drawn,) = maps(made_up).values()
     assert counted(made_up, drawn) == {cell: (trained, 2) for cell, trained in cells.items() if cell[1] < 4e-3}
     assert draw_ramp(made_up, tmp_path) and draw_ramp(archive(runs[:8], arms), tmp_path) == []
+    alone = [ramped(length, 1e-3, 90.0, 101) for length in (25, 50, 100)]  # without runs that say which BLEU is high
+    assert draw_ramp(archive(alone, arms), tmp_path) == []
 
 
 def test_the_committed_figures_are_those_of_the_committed_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -137,6 +149,8 @@ def test_a_figure_is_the_same_whenever_it_is_drawn_and_names_its_records(tmp_pat
     before = path.read_bytes()
     assert again.read_bytes() == before
     assert all(run.record.id in Image.open(path).info["Description"] for run in runs)
+    path.write_bytes(b"")
+    assert draw_rates(archive(runs), tmp_path / "first") == [path] and path.read_bytes() == before
     draw_rates(archive(runs[1:]), tmp_path / "first")
     assert path.read_bytes() != before
     assert draw_rates(archive([]), tmp_path) == draw_convergence(archive(runs), tmp_path) == []
@@ -150,6 +164,9 @@ def test_arms_whose_runs_are_all_lost_are_drawn_at_the_top(tmp_path: Path) -> No
     (column,) = columns(archive(runs))
     assert column.line("postln_nowarm")[1e-3] == pytest.approx(12.0) and draw_rates(archive(runs), tmp_path)
     assert draw_rates(archive(runs[:3]), tmp_path) == [], "without a number, there is nothing to draw"
+    assert draw_rates(archive(on_rates("toy", RATES, loss=9.5)), tmp_path), (
+        "also if all are worse than ignoring the source"
+    )
 
 
 def test_the_command_prints_what_it_wrote(tmp_path: Path, call: Callable[..., tuple[int, str, str]]) -> None:

@@ -53,6 +53,7 @@ def test_the_command_prints_the_tables_that_are_named_in_several_formats(tmp_pat
         code, out, _ = call("tables", "--format", "json", "--records", tmp_path, *names)
         (row,) = by_column(json.loads(out)["runs-toy"])
         assert code == 0 and row.items() >= expected.items() and (len(json.loads(out)) == 1) == bool(names)
+        assert "lr50" not in json.loads(out), "it would have no column"
     _, out, _ = call("tables", "--format", "csv", "--records", tmp_path, "runs-toy")
     (row,) = csv.DictReader(out.splitlines())
     assert row["table"] == "runs-toy" and row.items() >= {(name, str(value)) for name, value in expected.items()}

@@ -9,7 +9,7 @@ import pytest
 from ln_repro.claims.rules.th import STATEMENTS
 from ln_repro.theory import lemmas
 from ln_repro.theory.checks import CHECKS, Check, upper_exponent
-from ln_repro.theory.judge import decide, examine, judge
+from ln_repro.theory.judge import decide, examine, figures, judge
 from ln_repro.theory.measurements import POSITIONS, Scale, units
 from ln_repro.theory.unit import Measured, Measurement, Unit
 from tests.theory.measured import finding_of
@@ -96,8 +96,8 @@ def test_an_inconclusive_finding_says_why_and_what_would_decide_it() -> None:
 
 def test_what_must_hold_in_every_draw_fails_if_it_does_not_hold_in_one() -> None:
     (check,) = [check for check in CHECKS if check.quantity == "spectral norm over sqrt(d) / norm of y"]
-    assert decide(check, [1.0] * 10) == "reproduced"
-    assert decide(check, [1.0] * 9 + [1 + 2e-8]) == "contradicted"
+    assert decide(check, [1.0] * 10) == ("reproduced", None)
+    assert decide(check, [1.0] * 9 + [1 + 2e-8]) == ("contradicted", None)
 
 
 def test_the_upper_half_of_the_layers_decides_about_large_l() -> None:
@@ -109,4 +109,5 @@ def test_a_finding_is_json_and_has_its_curve_by_depth_or_layer() -> None:
         assert json.loads(json.dumps(finding, allow_nan=False)) == finding
     by_depth, by_layer = finding_of("TH-6", measured())["values"], finding_of("TH-8", measured())["values"]
     assert list(by_depth) == ["6", "8", "10", "12", "14"] and by_depth["14"] == pytest.approx(1.65, rel=0.01)
+    assert figures(measured()) and not figures([pair for pair in measured() if pair[0].what != "real_last_gradient"])
     assert list(by_layer) == ["1", "2", "3", "4", "5", "6"] and by_layer["6"] == pytest.approx(1.65, rel=0.01)

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ln_repro.model.probes.gradients import gradient_norms
 from ln_repro.theory import lemmas
 from ln_repro.theory.lemmas import PLACEMENTS, Placement, Weights, feed_forward, forward, layer_norm, xavier
 from ln_repro.theory.unit import Unit
@@ -112,6 +113,11 @@ def input_as_state(x: Tensor, weights: Weights) -> tuple[Tensor, Tensor]:
     return out, x
 
 
+def mean_of_norms(*given: Any) -> dict[str, Any]:
+    norms = gradient_norms(*given)
+    return {**norms, "norm_of_mean": norms["mean_of_norms"]}
+
+
 MOVED = {"postln": PLACEMENTS["preln"], "preln": PLACEMENTS["postln"]}
 MEAN_LOSS = F.cross_entropy
 BROKEN: list[tuple[str, dict[str, Any], Any, str, Any]] = [
@@ -129,8 +135,8 @@ BROKEN: list[tuple[str, dict[str, Any], Any, str, Any]] = [
     ("TH-6", {}, lemmas, "PLACEMENTS", MOVED),
     ("TH-7", {}, lemmas, "PLACEMENTS", MOVED),
     ("TH-7", {}, lemmas, "PLACEMENTS", {"preln": Placement(lemmas.pre_layer, lambda x: x)}),  # no final norm
-    ("TH-6", {}, lemmas, "norm_of_mean", lambda batches: float(batches.norm(dim=(1, 2)).mean())),
-    ("TH-7", {}, lemmas, "norm_of_mean", lambda batches: float(batches.norm(dim=(1, 2)).mean())),
+    ("TH-6", {}, lemmas, "gradient_norms", mean_of_norms),
+    ("TH-7", {}, lemmas, "gradient_norms", mean_of_norms),
     ("TH-6", {}, lemmas.F, "cross_entropy", lambda *given: len(given[1]) * MEAN_LOSS(*given)),
     ("TH-11", {}, lemmas, "layer_norm", layer_norm),
 ]

@@ -47,7 +47,8 @@ def test_stored_measurements_are_not_repeated(tmp_path: Path, monkeypatch: pytes
     assert said == [0, 1, 1, 1] and len(set(first)) == 3
     assert go(store) == (first, [3])
     lines = store.read_text().splitlines(keepends=True)
-    store.write_text("".join(lines[:2]) + lines[2][:20])  # killed in the middle of a line
+    cut = "".join(lines[:2]) + lines[2][:20]  # killed in the middle of a line
+    store.write_bytes(b"\xff\n" + cut.encode())
     assert go(store) == (first, [2, 1])
     assert go(store) == (first, [3])
     monkeypatch.setattr(measurements, "NUMERICS", measurements.NUMERICS + 1)

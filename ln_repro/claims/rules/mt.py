@@ -76,9 +76,8 @@ class RateFactor(OverRates):
         first, second = (lr50(evidence, arm) for arm in self.arms)
         if first is None or second is None:
             return self.too_few(evidence)
-        value, interval = first.over(second)
-        bounded = abs(value) < math.inf or interval[0] > 1 or interval[1] < 1  # a NaN is none of these
-        effect = Effect(value, interval, "x{} in rate", ".2g") if bounded else None
+        factor = first.over(second)
+        effect = replace(factor, unit="x{} in rate") if factor else None
         texts = [str(effect)] if effect else []
         shared = sorted(first.counts.keys() & second.counts.keys())
         p_values = {rate: fisher_exact(*first.counts[rate], *second.counts[rate]) for rate in shared
@@ -90,9 +89,9 @@ class RateFactor(OverRates):
         result, needs = INCONCLUSIVE, None
         if not second.median and at_edge(evidence, self.arms[1]) == "higher":
             needs = f"higher rates of {arm_words(self.arms[1])}"
-        elif effect and interval[0] > HIGHER and least < SIGNIFICANT / max(1, len(shared)):
+        elif effect and effect.interval[0] > HIGHER and least < SIGNIFICANT / max(1, len(shared)):
             result = REPRODUCED
-        elif effect and interval[1] < NO_HIGHER:
+        elif effect and effect.interval[1] < NO_HIGHER:
             result = CONTRADICTED
         else:
             needs = self.needed(evidence, first)
@@ -196,7 +195,7 @@ class NotStarved(OverRates):
         if not all(bests.values()):
             return self.too_few(evidence, f"{CURVE_SEEDS} seeds of {', '.join(self.arms)}", runs)
         finding = Within(BLEU.minus(), self.arms, -math.inf, STARVED).judge(Evidence(bests))
-        notes = ["starvation"] * (finding.verdict == CONTRADICTED) + [_trains_nowhere(evidence, self.arms)]
+        notes = ["starvation" if finding.verdict == CONTRADICTED else "", _trains_nowhere(evidence, self.arms)]
         return replace(finding, runs=runs, note=", ".join(filter(None, notes)))
 
 

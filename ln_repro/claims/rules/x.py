@@ -129,19 +129,16 @@ class OnlyFirst(OverRates):
         return Finding(REPRODUCED if holds else CONTRADICTED, effect, text, runs=used, seeds=fewest)
 
 
-def gradients(run: Run, update: int, kind: str = "norm_of_mean") -> list[float]:
-    """Return the gradient norm of W2 by decoder layer at the first probe at or after an update, or else the last.
-
-    The list is empty if no probe averages over `PROBE_BATCHES`.
-    """
-    probes = layer_gradients(run, PROBE_BATCHES, kind)
-    return probes[min((at for at in probes if at >= update), default=max(probes))] if probes else []
-
-
 def _over_start(run: Run, kind: str = "norm_of_mean") -> float:
-    """Return the last layer's gradient after the ramp over that at the start."""
-    start = gradients(run, 0, kind)
-    return gradients(run, run.record.axes.warmup_updates, kind)[-1] / start[-1] if start else math.nan
+    """Return the last layer's gradient at the first probe after the ramp, or else the last one, over that at the start.
+
+    It is NaN if no probe averages over `PROBE_BATCHES`.
+    """
+    last = {update: norms[-1] for update, norms in layer_gradients(run, PROBE_BATCHES, kind).items()}
+    if not last:
+        return math.nan
+    after = min((update for update in last if update >= run.record.axes.warmup_updates), default=max(last))
+    return last[after] / last[min(last)]
 
 
 OVER_START = Metric("last layer's gradient after the ramp over that at the start", _over_start, "x{} in gradient", LOG)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ln_repro.model.batch import Batch, Criterion, Model
 from ln_repro.model.layers import Stack
@@ -15,7 +15,7 @@ ATTENTION = {
 MATRICES = {"w1": "ffn.fc1.weight", "w2": "ffn.fc2.weight", **ATTENTION}
 """The weights of a layer by their names in events: the paper's W1 and W2, and those of attention."""
 
-Weights = dict[str, list[nn.Parameter]]
+Weights = dict[str, list[Tensor]]
 Norms = dict[str, list[float]]
 
 
