@@ -35,21 +35,6 @@ def search_also(folder: Path | None) -> None:
     _own = folder and folder.resolve()
 
 
-@cache
-def _prepare() -> None:
-    """Make Hydra search the user's folder first."""
-    from hydra.core.plugins import Plugins
-    from hydra.plugins.search_path_plugin import SearchPathPlugin
-
-    class OwnFolder(SearchPathPlugin):
-        def manipulate_search_path(self, search_path: Any) -> None:
-            if _own:
-                search_path.prepend("--config-dir", f"file://{_own}", "main")
-
-    Plugins.instance().register(OwnFolder)
-    logging.raiseExceptions = False  # Hydra prints by logging, which would print a traceback for a closed pipe
-
-
 @contextmanager
 def hydra_app() -> Iterator[Any]:
     """Yield an initialised Hydra; its errors are raised as one line.
@@ -60,12 +45,17 @@ def hydra_app() -> Iterator[Any]:
     from hydra import initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
 
-    _prepare()
+    logging.raiseExceptions = False  # Hydra prints by logging, which would print a traceback for a closed pipe
     files = _files("exp")
-    register({name: pair for name, pair in registered(CONF).items() if name not in files})
+    register({name: parts for name, parts in registered(CONF).items() if name not in files})
     try:
         with initialize_config_dir(str(CONF), job_name="ln-repro", version_base="1.3"):
-            yield GlobalHydra.instance().hydra
+            app = GlobalHydra.instance().hydra
+            if _own:
+                search_path = app.config_loader.get_search_path()
+                search_path.prepend("--config-dir", f"file://{_own}", "main")
+                app.config_loader = type(app.config_loader)(search_path)
+            yield app
     except BrokenPipeError:
         raise
     except _complaints() as error:
@@ -162,7 +152,7 @@ def compose_all(runs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[Jso
 
 def _check_name(config: Any, overrides: Sequence[str]) -> None:
     """Raise `UserError` if an experiment's file does not set its own name, so that its runs would have another's."""
-    name = dict(override.partition("=")[::2] for override in overrides).get("exp", "").strip("'\"")
+    name = values_of(overrides).get("exp", "")
     own_name = None if OmegaConf.is_missing(config, "exp") else config.exp
     if (path := _files("exp").get(name)) and own_name != name:
         quoted = f"'{name}'" if isinstance(own_name, bool | int | float) else name  # as YAML has read it
@@ -180,9 +170,14 @@ def _plain(config: Any) -> Json:
     return {str(key): value for key, value in content.items()}
 
 
+def values_of(overrides: Sequence[str]) -> dict[str, str]:
+    """Return the value that each override gives, by its key, without the quotes that Hydra needs around some."""
+    return {key: value.strip("'\"") for key, _, value in (override.partition("=") for override in overrides)}
+
+
 def with_own_norm(overrides: Sequence[str]) -> list[str]:
     """Replace ``norm=NAME norm.file=PATH`` by the overrides of `conf/norm/own.yaml`."""
-    values = dict(override.partition("=")[::2] for override in overrides)
+    values = values_of(overrides)
     if "norm.file" not in values and (values.get("norm") != "own" or "norm_file.name" in values):
         return list(overrides)
     if not values.get("norm.file") or not values.get("norm"):

@@ -1,7 +1,7 @@
 """The settings with which the run of a record is repeated."""
 
 from ln_repro.errors import UserError
-from ln_repro.experiment.compose import compose, experiments
+from ln_repro.experiment.compose import compose, experiments, values_of
 from ln_repro.experiment.settings import build
 from ln_repro.records.record import Record
 from ln_repro.system.files import Json
@@ -52,7 +52,7 @@ def with_checked_scheme(settings: Json, id: str, overrides: list[str]) -> list[s
 
     The record may be somebody else's, so its code is executed only if the user has it in a file.
     """
-    file = dict(override.partition("=")[::2] for override in overrides).get("norm.file")
+    file = values_of(overrides).get("norm.file")
     if file and not expanded(file).is_file():
         raise UserError(f"norm.file: {file}: no such file")
     text = expanded(file).read_text(encoding="utf-8", errors="replace") if file else None
