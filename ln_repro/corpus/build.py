@@ -25,8 +25,7 @@ from ln_repro.corpus.subwords import binarise, dictionary, learn, segmenter, tok
 from ln_repro.corpus.text import LONGEST_WORD, Pair, lower
 from ln_repro.corpus.tokenise import LANGUAGES, detokenise, tokeniser
 from ln_repro.errors import UserError
-from ln_repro.experiment.data import Data, base_code
-from ln_repro.experiment.tasks import LABELLED
+from ln_repro.experiment.data import LABELLED, Data, base_code
 from ln_repro.system.files import Json, write_atomically
 from ln_repro.system.pool import apply
 from ln_repro.system.progress import Report, progress

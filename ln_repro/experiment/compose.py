@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from ln_repro.errors import UserError
-from ln_repro.experiment.launcher_options import Texts, given, typed
+from ln_repro.experiment.launcher_options import given, typed
 from ln_repro.experiment.name import Name
 from ln_repro.experiment.registry import register, registered, yaml_files
 from ln_repro.experiment.settings import Experiment, build
@@ -106,7 +106,7 @@ def launcher(name: str, options: Sequence[str]) -> Json:
     try:
         for file in files:
             OmegaConf.load(file)  # refuses a key that is given twice
-        content = OmegaConf.merge(*(yaml.load(file.read_text("utf-8"), Texts) or {} for file in files))
+        content = OmegaConf.merge(*(yaml.load(file.read_text("utf-8"), yaml.BaseLoader) or {} for file in files))
         for option in options:
             key, _, text = option.partition("=")
             OmegaConf.update(content, key, given(key, text))
@@ -276,5 +276,5 @@ def nearest(name: str, names: Sequence[str]) -> str:
 
 def sources() -> list[Path]:
     """Return the files on which the settings of named experiments depend: YAML files and code."""
-    modules = ("data", "model", "optimizer", "registry", "settings", "validation")
+    modules = ("data", "model", "registry", "settings", "validation")
     return [*yaml_files(CONF, "**/*.yaml"), *(PACKAGE / "experiment" / f"{name}.py" for name in modules)]

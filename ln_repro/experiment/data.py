@@ -10,6 +10,8 @@ from ln_repro.system.files import Json
 
 Language = Annotated[str, Field(pattern=r"^[^/\s]+$")]
 """The code of a language, the last part of a file's name."""
+LABELLED = ("mrpc", "rte")
+"""Corpora of sentence pairs with a class label each, for ``task=classification``."""
 
 
 def base_code(language: Language) -> str:

@@ -7,11 +7,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from ln_repro.experiment.data import Data
+from ln_repro.experiment.data import LABELLED, Data
 from ln_repro.experiment.learning_rate import LearningRate
-from ln_repro.experiment.model import Model, OwnNorm, Start
-from ln_repro.experiment.optimizer import Optimizer
-from ln_repro.experiment.tasks import LABELLED, TASKS
+from ln_repro.experiment.model import TASKS, Model, OwnNorm, Start
 from ln_repro.experiment.validation import (
     NOT_IN_ARM,
     NOT_IN_ID,
@@ -63,6 +61,32 @@ class Schedule(Section):
             raise ValueError(f"schedule.part: {self.part} needs a ramp; set schedule.warmup_updates to at least 1")
         if self.part == "all" and self.embeddings == "full":
             raise ValueError("schedule.embeddings: full needs schedule.part=encoder or schedule.part=decoder")
+        return self
+
+
+class Optimizer(Section):
+    """The optimizer, without learning rate and schedule."""
+
+    name: Literal["adam", "sgd", "radam"]
+    betas: tuple[Fraction, Fraction] | None = None
+    """Decay rates of the moments; SGD has none."""
+    eps: Positive | None = None
+    weight_decay: NotNegative = 0.0
+    equal_layer_norms: Annotated[bool, NOT_IN_ARM] = False
+    """Before every step, scale each layer's gradient to the root mean square of the layers' gradient norms."""
+    max_relative_update: Annotated[Positive | None, NOT_IN_ARM] = None
+    """Maximum ||dW|| / ||W|| of a step for each matrix W; a longer step is shortened. None: no maximum."""
+    second_moment: Annotated[Literal["zero", "gradient"], NOT_IN_ARM] = "zero"
+    """Initial value of Adam's second moment; `gradient`: the first gradient squared (GI-Adam)."""
+
+    @model_validator(mode="after")
+    def _moments(self) -> Self:
+        if self.name != "sgd" and not (self.betas and self.eps):
+            raise ValueError(f"optimizer.betas: {self.name} needs betas and eps")
+        if self.name == "sgd" and (self.betas or self.eps):
+            raise ValueError("optimizer.betas: sgd has neither betas nor eps; leave them out, or use optimizer=adam")
+        if self.name != "adam" and self.second_moment != "zero":
+            raise ValueError(f"optimizer.second_moment: only adam takes it, this is {self.name}")
         return self
 
 
