@@ -6,7 +6,7 @@ sacreBLEU is imported only when needed, because its import takes a third of a se
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ln_repro.corpus.prepare import opened
+from ln_repro.corpus.prepare import folder_of, opened
 from ln_repro.errors import LnReproError
 from ln_repro.experiment.data import Data, base_code
 from ln_repro.experiment.settings import Experiment
@@ -85,9 +85,8 @@ def translations(record: Record, text: bytes | None) -> tuple[list[str], list[st
     Raises:
         LnReproError: the hypotheses are damaged.
     """
-    data = record.data
-    short = f"{data.name}-{data.fingerprint.removeprefix('sha256:')[:12]}"
-    corpus = opened(data_folder() / "prepared" / short, data.fingerprint)
+    name, fingerprint = record.data.name, record.data.fingerprint
+    corpus = opened(folder_of(data_folder(), name, fingerprint), fingerprint)
     if not (corpus and record.bleu.test and text is not None):
         return None
     try:

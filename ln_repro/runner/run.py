@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ln_repro.corpus.prepare import Prepared, prepare, published
+from ln_repro.corpus.prepare import Prepared, prepare
 from ln_repro.corpus.text import stored_lines
 from ln_repro.engine import process
 from ln_repro.engine.checkpoints import Checkpoint, Checkpoints
@@ -271,9 +271,8 @@ def facts(experiment: Experiment, corpus: Prepared) -> Json:
         "source_blind_bits": entropy.get("source_blind_bits") if experiment.decoded_splits else None,
     }
     pairs = {f"{split}_pairs": number for split, number in corpus.pairs.items()}
-    genuine = published(experiment.data, experiment.paths.data, corpus)
-    part = {"train_percent": corpus.train_percent} if genuine and corpus.train_percent != 100 else {}
-    return {"name": corpus.name, "published": genuine, **part, "fingerprint": corpus.fingerprint,
+    part = {"train_percent": corpus.train_percent} if corpus.published and corpus.train_percent != 100 else {}
+    return {"name": corpus.name, "published": corpus.published, **part, "fingerprint": corpus.fingerprint,
             "content": corpus.content, **bits, **pairs}  # fmt: skip
 
 
