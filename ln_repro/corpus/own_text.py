@@ -73,7 +73,7 @@ class Monolingual(Corpus):
 
     def read(self, data: Data, files: RawFiles) -> Splits:
         """Return the splits; without a validation file, every 200th document of the training text is for validation."""
-        paths = {raw.name.partition(".")[0]: files[raw.name] for raw in self.inputs(data)}
+        paths = {name.partition(".")[0]: path for name, path in files.items()}
         splits = {split: _sentences(path) for split, path in paths.items()}
         if "train" in paths and "valid" not in paths:
             splits["train"] = _sentences(paths["train"], lambda number: number % EVERY != 0)

@@ -139,9 +139,9 @@ def _built(data: Data, root: Path, report: Report) -> Prepared:
             return ready
         if folder.exists():
             report(f"{folder}: its content has changed; preparing {data.name} again")
-        from ln_repro.corpus.build import build  # slow to import
+        from ln_repro.corpus.build import Build  # slow to import
 
-        build(corpus, data, files, folder, known, report, _learnt(data, root))
+        Build(corpus, data, files, report, _learnt(data, root)).into(folder, known)
         ready = opened(folder, known)
         assert ready is not None
         return ready

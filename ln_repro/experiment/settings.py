@@ -112,6 +112,11 @@ class Training(Section):
     """CPU threads of the trainer; with one thread, results are bitwise reproducible."""
     device: Annotated[Literal["auto", "cpu", "cuda"], NOT_IN_ID] = "auto"
 
+    def updates(self, per_epoch: int) -> int:
+        """Return the number of updates of a run, given that of an epoch."""
+        ends = (self.max_update, self.max_epoch and self.max_epoch * per_epoch)
+        return min(end for end in ends if end)
+
     @model_validator(mode="after")
     def _training_ends(self) -> Self:
         if self.max_epoch is None and self.max_update is None:
@@ -277,11 +282,10 @@ class Experiment(Section):
 
     def learning_rate(self, updates_per_epoch: int) -> LearningRate:
         """Return the learning-rate schedule of the run."""
-        ends = (self.train.max_update, self.train.max_epoch and self.train.max_epoch * updates_per_epoch)
         schedule = self.schedule
         return LearningRate(
             self.lr, schedule.warmup_updates, schedule.decay, schedule.anchor, schedule.step_epoch, updates_per_epoch,
-            total=min(end for end in ends if end),
+            total=self.train.updates(updates_per_epoch),
         )  # fmt: skip
 
     def settings(self) -> Json:
