@@ -1,9 +1,10 @@
-"""The settings with which the run of a record is repeated."""
+"""The experiment that repeats the run of a record."""
 
 from ln_repro.errors import UserError
 from ln_repro.experiment.compose import compose, experiments, values_of
-from ln_repro.experiment.settings import build
+from ln_repro.experiment.settings import Experiment, build
 from ln_repro.records.record import Record
+from ln_repro.runner.pretrained import with_pretrained
 from ln_repro.system.files import Json
 from ln_repro.system.paths import expanded
 
@@ -17,8 +18,11 @@ FOLDER = "reproduced"
 """Subfolder of `paths.runs`, which may also contain the original run."""
 
 
-def again(record: Record, overrides: list[str]) -> Json:
-    """Return the settings of a record, with the paths and limits that the command line gives."""
+def again(record: Record, overrides: list[str]) -> Experiment:
+    """Return the experiment of a record, with the paths and limits that the command line gives.
+
+    Pre-trained weights are those of a run in `paths.runs`; the new run is in `FOLDER` below it.
+    """
     keys = [override.partition("=")[0] for override in overrides]
     if fixed := [key for key in keys if not {key, key.partition(".")[0]} & {*FREE, *CUTS}]:
         raise UserError(f"reproduce: {', '.join(fixed)}: fixed by the record; only {', '.join((*FREE, *CUTS))} are not")
@@ -43,8 +47,9 @@ def again(record: Record, overrides: list[str]) -> Json:
             raise UserError(f"{key}: can only cut the run short, to {whole} at most")
         if settings["schedule"]["decay"] == "linear":
             raise UserError(f"{key}: cannot be changed: the learning rate falls linearly to the end of training")
-    settings["paths"]["runs"] = str(experiment.paths.runs / FOLDER)
-    return settings
+    experiment = with_pretrained(experiment)
+    paths = experiment.paths.model_copy(update={"runs": experiment.paths.runs / FOLDER})
+    return experiment.model_copy(update={"paths": paths})
 
 
 def with_checked_scheme(settings: Json, id: str, overrides: list[str]) -> list[str]:

@@ -18,7 +18,7 @@ SAME = ("layers", "width", "ffn", "heads")
 def with_pretrained(experiment: Experiment) -> Experiment:
     """Return the experiment with all fields of ``start``, and with the data preparation of the pre-training run."""
     start = experiment.start
-    if start is None:
+    if start is None or start.path:  # none, or found already
         return experiment
     folder, weights = _named(start.given, experiment.paths.runs)
     record = folder.record
