@@ -141,8 +141,3 @@ class Corpus(ABC):
         if rule:
             got = f"{data.source_lang} and {data.target_lang}"
             raise UserError(f"data.source_lang, data.target_lang: {rule}; got {got}")
-
-
-def wanted(data: Data) -> tuple[str, ...]:
-    """Return the names of the splits that the settings require."""
-    return ("test",) if data.only == "test" else ("train", "valid", "test")

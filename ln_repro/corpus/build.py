@@ -127,7 +127,8 @@ class Build:
             self.report(f"{corpus.name}: {dropped} pairs dropped, {corpus.dropped}")
         if data.bpe_merges and not (self.codes or self.learnt or data.only):
             self._learn_merges()
-        pairs = self._write()
+        written = self._write()
+        pairs = {split: written[split] for split in data.splits if split in self.counts}
         self._check(pairs)
         subwords = {} if data.only else {side: self._subwords(side) for side in data.languages}
         if not data.only:
@@ -135,10 +136,10 @@ class Build:
         tokens = {side: counts.total() + pairs["train"] for side, counts in subwords.items()}
         target = [self.staging / "bpe" / f"{split}.{data.target_lang}" for split in ("train", "valid")]
         return {
-            "pairs": {split: pairs[split] for split in ("train", "valid", "test") if split in self.counts},
+            "pairs": pairs,
             "vocabulary": self.learnt.vocabulary if self.learnt else len(set().union(*subwords.values())),
             "entropy": {} if data.only or data.name in LABELLED else entropies(*target),
-            "train_percent": corpus.train_percent(pairs["train"], tokens) if "train" in self.counts else 100,
+            "train_percent": corpus.train_percent(pairs["train"], tokens) if "train" in pairs else 100,
             "detokenised": [split for split in ("valid", "test") if corpus.style(split).segmented],
         }
 
@@ -151,10 +152,10 @@ class Build:
                     yield from pickle.load(file)
 
     def _routed(self, split: str) -> Iterator[Routed]:
-        """Yield the pairs of a split with their numbers and prepared splits."""
+        """Yield the pairs of a split that are prepared, with their numbers and prepared splits."""
         routes = self.routes if self.routes and split == "train" else repeat(split)
         for number, (route, pairs) in enumerate(zip(routes, self._tokenised(split), strict=False), 1):
-            if route is not None:
+            if route in self.data.splits:
                 yield number, route, *pairs
 
     def _over(
@@ -263,13 +264,13 @@ class Build:
     def _check(self, pairs: Mapping[str, int]) -> None:
         """Raise `UserError` if a split has no pairs or not the number of the published one."""
         expected = self.corpus.pairs if self.data.checksum == "strict" else {}
-        for split in self.counts:
-            if pairs[split] != expected.get(split, pairs[split]):
+        for split, number in pairs.items():
+            if number != expected.get(split, number):
                 raise UserError(
-                    f"{self.corpus.name}: {split}: expected {expected[split]} pairs, found {pairs[split]}; the raw "
+                    f"{self.corpus.name}: {split}: expected {expected[split]} pairs, found {number}; the raw "
                     f"text is not the published one; download it again from {self.corpus.origin}"
                 )
-            if not pairs[split]:
+            if not number:
                 raise UserError(f"{self.corpus.name}: {split}: no {self.corpus.unit} is left; {self.corpus.by_hand}")
 
     def _binarise(self, subwords: Counter[str]) -> None:

@@ -46,6 +46,11 @@ class Data(Section):
         """The languages of source and target, or the only one."""
         return tuple(dict.fromkeys((self.source_lang, self.target_lang)))
 
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The splits that are prepared, as far as the corpus has them."""
+        return ("train", "valid", "test") if self.only is None else (self.only,)
+
     def recipe(self) -> Json:
         """Return the settings on which the prepared corpus depends, without paths."""
         left_out = {"source", "checksum", "only", "train", "valid", "test"}
