@@ -68,7 +68,7 @@ def _explain(detail: Any, prefix: str) -> str:
     """Return 'key: what is accepted, got value' for one of pydantic's error details."""
     key = ".".join([*([prefix] if prefix else []), *(str(part) for part in detail["loc"])])
     message = detail["msg"].removeprefix("Value error, ")
-    message = message[0].lower() + message[1:]
+    message = message[0].lower() + message[1:].replace("valid tuple", "list")
     if detail["type"] == "extra_forbidden":
         return f"{key}: no such option"
     if detail["type"] in ("value_error", "missing"):

@@ -22,6 +22,7 @@ from ln_repro.runner.progress import Display
 from ln_repro.system.directory_lock import DirectoryLock
 from ln_repro.system.distributed import this_rank
 from ln_repro.system.files import Json, explained, write_atomically
+from ln_repro.system.progress import plural
 from ln_repro.system.signals import record_stop_signals
 from ln_repro.tracking import FINISH_SECONDS, Mirror
 
@@ -180,7 +181,9 @@ class Session:
             self._check_others(trainer)
             trainer.check()
             if (trained := len(self._last())) < (wanted := self.experiment.eval.average):
-                self.say(f"the average is not scored: eval.average={wanted}, but only {trained} epochs were trained")
+                self.say(
+                    f"the average is not scored: eval.average={wanted}, but training had only {plural(trained, 'epoch')}"
+                )
         finally:
             trainer.terminate()  # the trainer saves its state while the decoder stops
             decoder.stop()
