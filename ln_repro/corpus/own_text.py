@@ -57,6 +57,7 @@ class Monolingual(Corpus):
     )
     languages = ()
     parallel = False
+    unit = "sentence"
     longest = math.inf
     cleaned = "without printable text"
 

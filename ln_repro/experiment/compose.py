@@ -37,11 +37,7 @@ def search_also(folder: Path | None) -> None:
 
 @contextmanager
 def hydra_app() -> Iterator[Any]:
-    """Yield an initialised Hydra; its errors are raised as one line.
-
-    Raises:
-        UserError: Hydra rejects the overrides or a file.
-    """
+    """Yield an initialised Hydra; what it raises for wrong overrides or files becomes a `UserError` of one line."""
     from hydra import initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
 
@@ -239,8 +235,7 @@ def _one_line(error: Exception) -> str:
         known = sorted((option for option in error.options if (group, option) != ("norm", "own")), key=_variant)
         return f"{group}: there is no {choice!r}{nearest(choice, known)}{hints.get(group, '')}"
     if unknown := re.search(r"Could not override '([^']+)'", text):
-        settings = compose([f"exp={next(iter(registered(CONF)))}"])
-        options = nearest(unknown[1], [name for name in flat(settings) if not name.startswith("reference.")])
+        options = nearest(unknown[1], sorted(Experiment.options()))
         return f"{unknown[1]}: no such option{options} (ln-repro run exp=NAME --cfg job prints them all)"
     if text.startswith("Config group override must be"):
         return "a group (data, exp, model, norm, ...) expects the name of one of its files, not null or a number"

@@ -32,10 +32,9 @@ def given(key: str, text: str) -> Any:
 
 
 def typed(key: str, value: Any) -> Any:
-    """Return the value of an option with its type; brackets of sbatch, which YAML reads as a list, are text again.
+    """Return the value of an option with its type, or raise `UserError` if it has another.
 
-    Raises:
-        UserError: the value is not of that type.
+    Brackets of sbatch, which YAML reads as a list, are text again.
     """
     if isinstance(value, str):
         value = WORDS.get(value.lower(), value)

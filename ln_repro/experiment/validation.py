@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from ln_repro.errors import UserError
@@ -44,6 +45,17 @@ class Section(BaseModel):
     """A frozen group of settings; an unknown key is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+    @classmethod
+    def options(cls, prefix: str = "") -> dict[str, FieldInfo]:
+        """Return the fields by their dotted names, with those of nested sections instead of the sections."""
+        fields: dict[str, FieldInfo] = {}
+        for name, field in cls.model_fields.items():
+            if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
+                fields |= field.annotation.options(f"{prefix}{name}.")
+            else:
+                fields[f"{prefix}{name}"] = field
+        return fields
 
     def marked(self, *marks: str) -> Json:
         """Return the fields with one of ``marks``, including nested ones, in the form of pydantic's ``exclude``."""

@@ -180,10 +180,9 @@ class Session:
             self.lock.check()
             self._check_others(trainer)
             trainer.check()
-            if (trained := len(self._last())) < (wanted := self.experiment.eval.average):
-                self.say(
-                    f"the average is not scored: eval.average={wanted}, but training had only {plural(trained, 'epoch')}"
-                )
+            if (trained := len(self._last())) < (average := self.experiment.eval.average):
+                epochs = plural(trained, "epoch")
+                self.say(f"the average is not scored: eval.average={average}, but training had only {epochs}")
         finally:
             trainer.terminate()  # the trainer saves its state while the decoder stops
             decoder.stop()
