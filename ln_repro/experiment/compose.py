@@ -178,9 +178,12 @@ def with_own_norm(overrides: Sequence[str]) -> list[str]:
         return list(overrides)
     if not values.get("norm.file") or not values.get("norm"):
         raise UserError("norm.file: give norm=NAME norm.file=PATH, a class and the Python file that defines it")
-    path = str(expanded(values["norm.file"]).absolute()).replace("'", "\\'")
+    from hydra.core.override_parser.types import Quote, QuotedString
+
+    path = str(expanded(values["norm.file"]).absolute()).replace("${", r"\${")
+    quoted = QuotedString(path, Quote.single).with_quotes()
     others = [override for override in overrides if override.partition("=")[0] not in ("norm", "norm.file")]
-    return [*others, "norm=own", f"norm_file.name={values['norm']}", f"norm_file.path='{path}'"]
+    return [*others, "norm=own", f"norm_file.name={values['norm']}", f"norm_file.path={quoted}"]
 
 
 def expand(overrides: Sequence[str]) -> list[list[str]]:
