@@ -169,7 +169,7 @@ def _learnt(data: Data, root: Path) -> Prepared | None:
     """Return the corpus whose merges and dictionary are to be used; None if they are to be learnt."""
     if data.vocabulary is None:
         return None
-    for folder in root.glob(f"prepared/*-{data.vocabulary.removeprefix('sha256:')[:12]}"):
+    for folder in root.glob("prepared/*"):
         if (ready := opened(folder, data.vocabulary)) and ready.vocabulary:
             return ready
     raise UserError(

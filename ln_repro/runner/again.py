@@ -1,5 +1,7 @@
 """The experiment that repeats the run of a record."""
 
+from operator import attrgetter
+
 from ln_repro.errors import UserError
 from ln_repro.experiment.compose import compose, experiments, values_of
 from ln_repro.experiment.settings import Experiment, build
@@ -35,13 +37,13 @@ def again(record: Record, overrides: list[str]) -> Experiment:
         settings["train"]["device"] = "cpu"
     settings |= {key: composed[key] for key in ("tracker", "paths", *({"start", "rerun"} & {*keys}))}
     for section, name in (key.split(".") for key in keys if key.startswith(("data.", "train."))):
-        settings[section] = {**settings[section], name: composed[section][name]}
+        settings[section][name] = composed[section][name]
     cuts = {*CUTS} & {*keys}
     if cuts:
-        settings["eval"] = {**settings["eval"], "average": 0}  # the epochs to average may be cut off
+        settings["eval"]["average"] = 0  # the epochs to average may be cut off
     experiment = build(settings)  # refuses values of the wrong type
     for key in cuts:
-        length = getattr(experiment.train, key.partition(".")[2])
+        length = attrgetter(key)(experiment)
         whole = record.updates if key == "train.max_update" else len(record.epochs)
         if length is None or length > whole:
             raise UserError(f"{key}: can only cut the run short, to {whole} at most")
