@@ -4,30 +4,29 @@ import argparse
 
 from ln_repro.commands.messages import say
 from ln_repro.corpus import prepare as corpus
+from ln_repro.corpus.registry import CORPORA
 from ln_repro.errors import UserError
 from ln_repro.experiment.compose import compose, search_also
 from ln_repro.experiment.data import Data
 from ln_repro.experiment.settings import Paths
 from ln_repro.experiment.validation import validate
-from ln_repro.system.paths import data_folder
 
 
 def data_command(options: argparse.Namespace) -> int:
     """Run `data list`, `data prepare` or `data verify`."""
     search_also(options.config_dir)
     if options.action != "list" and not any(o.startswith("data=") for o in options.overrides):
-        names = ", ".join(row["name"] for row in corpus.listing(data_folder()))
-        raise UserError(f"data: no corpus is given; use data=NAME ({names})")
+        raise UserError(f"data: no corpus is given; use data=NAME ({', '.join(CORPORA)})")
     settings = compose(["~exp", *options.overrides])
     data = validate(Data, settings["data"], "data")
     root = validate(Paths, settings["paths"], "paths").data
     if options.action == "list":
         print(f"{'corpus':10}{'state':10}pairs for training, validation and test")
-        for row in corpus.listing(root):
-            state = "prepared" if row["folders"] else "absent"
-            pairs = " / ".join(f"{count:,}" for count in row["pairs"].values())
-            print(f"{row['name']:10}{state:10}{pairs}".rstrip())
-            print(f"    {row['description']}")
+        for name, known in CORPORA.items():
+            state = "prepared" if corpus.prepared_folders(root, name) else "absent"
+            pairs = " / ".join(f"{count:,}" for count in known.pairs.values())
+            print(f"{name:10}{state:10}{pairs}".rstrip())
+            print(f"    {known.description}")
     elif options.action == "prepare":
         prepared = corpus.prepare(data, root, say)
         if data.only:

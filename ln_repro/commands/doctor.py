@@ -11,7 +11,8 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
-from ln_repro.corpus.prepare import listing
+from ln_repro.corpus.prepare import prepared_folders
+from ln_repro.corpus.registry import CORPORA
 from ln_repro.engine.compat import INSTALL
 from ln_repro.records import provenance
 from ln_repro.system import gpu, subprocesses
@@ -70,7 +71,7 @@ def run_checks() -> Iterator[Check]:
     yield checked("disk", free > FREE_GIB, f"{free:.0f} GiB free", advice)
     if closed := [str(folder) for folder in folders if not os.access(existing(folder), os.W_OK)]:
         yield Check("folders", False, f"{', '.join(closed)}: not writable", "set LN_REPRO_RUNS and LN_REPRO_DATA")
-    ready = [row["name"] for row in listing(data_folder()) if row["folders"]]
+    ready = [name for name in CORPORA if prepared_folders(data_folder(), name)]
     advice = "a run prepares what it needs; or: ln-repro data prepare data=toy"
     yield checked("data", bool(ready), ", ".join(ready) or "nothing prepared yet", advice, needed=False)
     version = provenance.version_of("wandb")

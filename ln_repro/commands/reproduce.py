@@ -10,7 +10,6 @@ from ln_repro.corpus.prepare import fingerprint
 from ln_repro.engine.process import follow_rank_zero
 from ln_repro.errors import UserError
 from ln_repro.experiment.precision import resolve_precision
-from ln_repro.experiment.settings import build
 from ln_repro.records.archive import EVENTS, Run, archived_file, read_kept, records_folder
 from ln_repro.records.events import valid_events
 from ln_repro.records.run_dir import RunFolder
@@ -34,7 +33,7 @@ def reproduce_command(options: argparse.Namespace) -> int:
         hint = f"nearest: {', '.join(close)}" if close else "`ln-repro tables runs` lists the ids"
         raise UserError(f"reproduce: {unsound or f'there is no record {options.id!r} in {folder}; {hint}'}")
     theirs = by_id[options.id]
-    experiment = resolve_precision(build(again(theirs.record, options.overrides)))
+    experiment = resolve_precision(again(theirs.record, options.overrides))
     if fingerprint(experiment.data, experiment.paths.data) not in (None, theirs.record.data.fingerprint):
         say(f"{options.id} was run on other text: the two can hardly agree")
     new = RunFolder(run(experiment, say))

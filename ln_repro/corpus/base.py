@@ -64,14 +64,10 @@ class Corpus(ABC):
     generated: ClassVar[bool] = False  # whether it has no raw files
     archive: ClassVar[Raw | None] = None  # the archive with all raw files, if they are published as one
     longest: ClassVar[float] = 1_023  # subwords of a side; with ``</s>``, they fill the model's 1,024 positions
+    unit: ClassVar[str] = "sentence pair"  # what a line of each side is called in messages
     numbered: ClassVar[bool] = False  # whether pair N of a split is line N of its raw files, for messages
     dropped: ClassVar[str] = ""  # why `assign` leaves out pairs
     cleaned: ClassVar[str] = "with an empty side or more than 1,023 subwords"  # which training pairs are left out later
-
-    @property
-    def unit(self) -> str:
-        """What a line, or a line of each side, is called in messages."""
-        return "sentence pair" if self.parallel else "sentence"
 
     def in_form_of(self, data: Data) -> "Corpus":
         """Return the corpus that reads the files in ``data.source``, where they may have several forms."""
@@ -98,11 +94,7 @@ class Corpus(ABC):
         return Style()
 
     def codes(self, data: Data, files: RawFiles) -> str:
-        """Return the merge table that comes with the text; empty if there is none.
-
-        Raises:
-            UserError: it is damaged, or not as the settings say.
-        """
+        """Return the merge table that comes with the text, "" if there is none; raise `UserError` if it is damaged."""
         return ""
 
     def train_percent(self, pairs: int, tokens: Mapping[str, int]) -> int | None:
@@ -141,8 +133,3 @@ class Corpus(ABC):
         if rule:
             got = f"{data.source_lang} and {data.target_lang}"
             raise UserError(f"data.source_lang, data.target_lang: {rule}; got {got}")
-
-
-def wanted(data: Data) -> tuple[str, ...]:
-    """Return the names of the splits that the settings require."""
-    return ("test",) if data.only == "test" else ("train", "valid", "test")

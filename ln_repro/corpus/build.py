@@ -25,8 +25,7 @@ from ln_repro.corpus.subwords import binarise, dictionary, learn, segmenter, tok
 from ln_repro.corpus.text import LONGEST_WORD, Pair, lower
 from ln_repro.corpus.tokenise import LANGUAGES, detokenise, tokeniser
 from ln_repro.errors import UserError
-from ln_repro.experiment.data import Data, base_code
-from ln_repro.experiment.tasks import LABELLED
+from ln_repro.experiment.data import LABELLED, Data, base_code
 from ln_repro.system.files import Json, write_atomically
 from ln_repro.system.pool import apply
 from ln_repro.system.progress import Report, progress
@@ -68,61 +67,58 @@ def segment(chunk: tuple[str, list[Routed]], codes: str) -> tuple[str, list[tupl
     return split, [(row, tuple(map(segmented, row[-1]))) for row in rows]
 
 
-def build(
-    corpus: Corpus, data: Data, files: RawFiles, folder: Path, fingerprint: str, report: Report, learnt: Prepared | None
-) -> None:
-    """Prepare a corpus in a staging folder and rename it to ``folder``, which must be locked, when it is complete.
-
-    The merges and the dictionary are those of ``learnt`` if it is given.
-    """
-    staging = folder.with_name(f".{folder.name}.staging")
-    shutil.rmtree(staging, ignore_errors=True)  # of a process that was killed
-    try:
-        (staging / "tokenised").mkdir(parents=True)
-        facts = Build(corpus, data, files, staging, report, learnt).run()
-        shutil.rmtree(staging / "tokenised")
-        manifest = {
-            "name": data.name,
-            "fingerprint": fingerprint,
-            "source_lang": data.source_lang,
-            "target_lang": data.target_lang,
-            "recipe": data.recipe() | {"only": data.only, "corpus_revision": corpus.revision, "steps_revision": STEPS},
-            "origin": corpus.origin,
-            "licence": corpus.licence,
-            "raw": {name: cached_digest(path) for name, path in files.items()},
-            **facts,
-            "versions": {name: importlib.metadata.version(name) for name in ("sacremoses", "subword-nmt")},
-            "files": describe(staging),
-        }
-        write_atomically(staging / MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
-        if folder.exists():  # damaged, or it would have been used
-            shutil.rmtree(folder)
-        staging.rename(folder)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
-
-
 @dataclass
 class Build:
-    """A preparation in the folder ``staging`` with its settings and raw files; ``learnt`` is as in `build`."""
+    """The preparation of a corpus from its raw files, with the merges and the dictionary of ``learnt`` if given."""
 
     corpus: Corpus
     data: Data
     files: RawFiles
-    staging: Path
     report: Report
     learnt: Prepared | None
 
-    def run(self) -> Json:
+    def into(self, folder: Path, fingerprint: str) -> None:
+        """Prepare it in a staging folder, which becomes ``folder``, which must be locked, when it is complete."""
+        self.staging = folder.with_name(f".{folder.name}.staging")
+        shutil.rmtree(self.staging, ignore_errors=True)  # of a process that was killed
+        try:
+            (self.staging / "tokenised").mkdir(parents=True)
+            facts = self._steps()
+            shutil.rmtree(self.staging / "tokenised")
+            corpus, data = self.corpus, self.data
+            revisions = {"corpus_revision": corpus.revision, "steps_revision": STEPS}
+            manifest = {
+                "name": data.name,
+                "fingerprint": fingerprint,
+                "source_lang": data.source_lang,
+                "target_lang": data.target_lang,
+                "recipe": {**data.recipe(), "only": data.only, **revisions},
+                "origin": corpus.origin,
+                "licence": corpus.licence,
+                "raw": {name: cached_digest(path) for name, path in self.files.items()},
+                **facts,
+                "versions": {name: importlib.metadata.version(name) for name in ("sacremoses", "subword-nmt")},
+                "files": describe(self.staging),
+            }
+            write_atomically(self.staging / MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
+            if folder.exists():  # damaged, or it would have been used
+                shutil.rmtree(folder)
+            self.staging.rename(folder)
+        finally:
+            shutil.rmtree(self.staging, ignore_errors=True)
+
+    def _steps(self) -> Json:
         """Write raw/, text/, bpe/ and bin/; return the part of the manifest that describes them."""
         corpus, data = self.corpus, self.data
         self.sides = corpus.sides(data)  # the language of each
-        self.counts = {split: sum(1 for _ in pairs) for split, pairs in self._read().items()}  # checks the raw text
+        raw = corpus.read(data, self.files)
+        self.counts = {split: sum(1 for _ in pairs) for split, pairs in raw.items()}  # checks the raw text
         for lang in dict.fromkeys(self.sides.values()):
             if base_code(lang) not in LANGUAGES:
                 self.report(f"{corpus.name}: no tokeniser rules are known for {lang}: those of English are used")
         self.codes = corpus.codes(data, self.files) or (self.learnt.codes if self.learnt else "")
-        for split, rows in self._over(partial(tokenise, corpus=corpus, data=data), self._read(), "tokenising"):
+        raw = corpus.read(data, self.files)
+        for split, rows in self._over(partial(tokenise, corpus=corpus, data=data), raw, "tokenising"):
             with (self.staging / "tokenised" / split).open("ab") as file:
                 pickle.dump(rows, file)
         assigned = corpus.assign(lambda: (text for _, text in self._tokenised("train")))
@@ -131,7 +127,8 @@ class Build:
             self.report(f"{corpus.name}: {dropped} pairs dropped, {corpus.dropped}")
         if data.bpe_merges and not (self.codes or self.learnt or data.only):
             self._learn_merges()
-        pairs = self._write()
+        written = self._write()
+        pairs = {split: written[split] for split in data.splits if split in self.counts}
         self._check(pairs)
         subwords = {} if data.only else {side: self._subwords(side) for side in data.languages}
         if not data.only:
@@ -139,15 +136,12 @@ class Build:
         tokens = {side: counts.total() + pairs["train"] for side, counts in subwords.items()}
         target = [self.staging / "bpe" / f"{split}.{data.target_lang}" for split in ("train", "valid")]
         return {
-            "pairs": {split: pairs[split] for split in ("train", "valid", "test") if split in self.counts},
+            "pairs": pairs,
             "vocabulary": self.learnt.vocabulary if self.learnt else len(set().union(*subwords.values())),
             "entropy": {} if data.only or data.name in LABELLED else entropies(*target),
-            "train_percent": corpus.train_percent(pairs["train"], tokens) if "train" in self.counts else 100,
+            "train_percent": corpus.train_percent(pairs["train"], tokens) if "train" in pairs else 100,
             "detokenised": [split for split in ("valid", "test") if corpus.style(split).segmented],
         }
-
-    def _read(self) -> dict[str, Iterable[Pair]]:
-        return dict(self.corpus.read(self.data, self.files))
 
     def _tokenised(self, split: str) -> Iterator[Tokenised]:
         """Yield the raw and the tokenised pairs of a split."""
@@ -158,10 +152,10 @@ class Build:
                     yield from pickle.load(file)
 
     def _routed(self, split: str) -> Iterator[Routed]:
-        """Yield the pairs of a split with their numbers and prepared splits."""
+        """Yield the pairs of a split that are prepared, with their numbers and prepared splits."""
         routes = self.routes if self.routes and split == "train" else repeat(split)
         for number, (route, pairs) in enumerate(zip(routes, self._tokenised(split), strict=False), 1):
-            if route is not None:
+            if route in self.data.splits:
                 yield number, route, *pairs
 
     def _over(
@@ -253,7 +247,7 @@ class Build:
             which = ", ".join([*map(str, left_out[:NAMED]), *["..."] * (count > NAMED)])
             self.report(
                 f"{corpus.name}: {count} of {count + kept} training pairs left out, {corpus.cleaned}: "
-                f"number{'s' * (count > 1)} {which}"
+                f"{'numbers' if count > 1 else 'number'} {which}"
             )
 
     def _place(self, split: str, number: int, side: int) -> str:
@@ -270,13 +264,13 @@ class Build:
     def _check(self, pairs: Mapping[str, int]) -> None:
         """Raise `UserError` if a split has no pairs or not the number of the published one."""
         expected = self.corpus.pairs if self.data.checksum == "strict" else {}
-        for split in self.counts:
-            if pairs[split] != expected.get(split, pairs[split]):
+        for split, number in pairs.items():
+            if number != expected.get(split, number):
                 raise UserError(
-                    f"{self.corpus.name}: {split}: expected {expected[split]} pairs, found {pairs[split]}; the raw "
+                    f"{self.corpus.name}: {split}: expected {expected[split]} pairs, found {number}; the raw "
                     f"text is not the published one; download it again from {self.corpus.origin}"
                 )
-            if not pairs[split]:
+            if not number:
                 raise UserError(f"{self.corpus.name}: {split}: no {self.corpus.unit} is left; {self.corpus.by_hand}")
 
     def _binarise(self, subwords: Counter[str]) -> None:

@@ -39,11 +39,7 @@ class Glue(Corpus):
         return dict.fromkeys((*SIDES, LABEL), "en")
 
     def _rows(self, path: Path) -> Iterator[Pair]:
-        """Yield the sentences and labels of a file.
-
-        Raises:
-            UserError: a column is missing, or a line has the wrong number of columns or an unknown label.
-        """
+        """Yield the sentences and labels of a file, or raise `UserError` at a line without the expected columns."""
         lines = read_lines(path)
         names = next(lines, "").split("\t")
         if missing := [name for name in self.columns if name not in names]:

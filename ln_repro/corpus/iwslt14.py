@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from ln_repro.corpus.base import LANGUAGES, UNPACKED, Corpus, Raw, RawFiles, Splits, Style, wanted
+from ln_repro.corpus.base import LANGUAGES, UNPACKED, Corpus, Raw, RawFiles, Splits, Style
 from ln_repro.corpus.text import Pair, find_text, parallel, read_lines, read_pairs, segments, well_matched
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
@@ -88,7 +88,7 @@ class Iwslt14(Corpus):
 
     def inputs(self, data: Data) -> list[Raw]:
         """Return the training text with tags, and the evaluation sets in XML."""
-        train = "train" in wanted(data)
+        train = "train" in data.splits
         return [Raw(name, digest) for name, digest in DIGESTS.items() if train or not name.startswith("train")]
 
     def style(self, split: str) -> Style:
@@ -142,7 +142,7 @@ class SegmentedIwslt14(Iwslt14):
         texts = [
             Raw(name, digest and f"{UNPACKED}:{digest}", path=find_text(data.source / name), kind=UNPACKED)
             for name, digest in SEGMENTED.items()
-            if name.partition(".")[0] in ("code", *wanted(data))
+            if name.partition(".")[0] in ("code", *data.splits)
         ]
         return texts + [raw for raw in super().inputs(data) if self.has_xml and raw.name.endswith(".xml")]
 
@@ -159,7 +159,7 @@ class SegmentedIwslt14(Iwslt14):
 
     def read(self, data: Data, files: RawFiles) -> Splits:
         """Return the splits in BPE, but the test set from the XML if that is there."""
-        splits = {split: read_pairs([files[f"{split}.{lang}"] for lang in LANGUAGES]) for split in wanted(data)}
+        splits = {split: read_pairs([files[f"{split}.{lang}"] for lang in LANGUAGES]) for split in data.splits}
         return splits | ({"test": _test(files)} if self.has_xml else {})
 
     def assign(self, pairs: Callable[[], Iterator[Pair]]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import ClassVar
 
-from ln_repro.corpus.base import LANGUAGES, Corpus, Raw, RawFiles, Splits, Style, wanted
+from ln_repro.corpus.base import LANGUAGES, Corpus, Raw, RawFiles, Splits, Style
 from ln_repro.corpus.text import read_pairs
 from ln_repro.experiment.data import Data
 
@@ -30,12 +30,12 @@ class Multi30k(Corpus):
     pairs: ClassVar[Mapping[str, int]] = {"train": 29_000, "valid": 1_014, "test": 1_000}
 
     def inputs(self, data: Data) -> list[Raw]:
-        names = [f"{FILES[split]}.{lang}.gz" for split in wanted(data) for lang in LANGUAGES]
+        names = [f"{FILES[split]}.{lang}.gz" for split in data.splits for lang in LANGUAGES]
         return [Raw(name, f"sha256:{SHA256[name]}", (f"{URL}/{name}",)) for name in names]
 
     def style(self, split: str) -> Style:
         return Style(normalise=True)
 
     def read(self, data: Data, files: RawFiles) -> Splits:
-        names = {split: [f"{FILES[split]}.{lang}.gz" for lang in LANGUAGES] for split in wanted(data)}
+        names = {split: [f"{FILES[split]}.{lang}.gz" for lang in LANGUAGES] for split in data.splits}
         return {split: read_pairs([files[name] for name in sides]) for split, sides in names.items()}

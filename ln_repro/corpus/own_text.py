@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ln_repro.corpus.base import Corpus, Raw, RawFiles, Splits, wanted
+from ln_repro.corpus.base import Corpus, Raw, RawFiles, Splits
 from ln_repro.corpus.text import Pair, find_text, read_lines, read_pairs
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
@@ -31,16 +31,16 @@ class Files(Corpus):
     numbered = True
 
     def inputs(self, data: Data) -> list[Raw]:
-        if missing := [split for split in wanted(data) if getattr(data, split) is None]:
+        if missing := [split for split in data.splits if getattr(data, split) is None]:
             raise UserError(f"data.{missing[0]}: is not given; {self.by_hand}")
         return [
             Raw(f"{split}.{lang}", path=find_text(_below_source(data, f"{getattr(data, split)}.{lang}")))
-            for split in wanted(data)
+            for split in data.splits
             for lang in data.languages
         ]
 
     def read(self, data: Data, files: RawFiles) -> Splits:
-        return {split: read_pairs([files[f"{split}.{lang}"] for lang in data.languages]) for split in wanted(data)}
+        return {split: read_pairs([files[f"{split}.{lang}"] for lang in data.languages]) for split in data.splits}
 
 
 class Monolingual(Corpus):
@@ -57,13 +57,14 @@ class Monolingual(Corpus):
     )
     languages = ()
     parallel = False
+    unit = "sentence"
     longest = math.inf
     cleaned = "without printable text"
 
     def inputs(self, data: Data) -> list[Raw]:
         """Return the file of each split; valid, of which `read` can take the place, and test may be left out."""
-        paths = {split: getattr(data, split) for split in wanted(data)}
-        if paths[needed := wanted(data)[0]] is None:
+        paths = {split: getattr(data, split) for split in data.splits}
+        if paths[needed := data.splits[0]] is None:
             raise UserError(f"data.{needed}: is not given; {self.by_hand}")
         return [
             Raw(f"{split}.{data.target_lang}", path=find_text(_below_source(data, path)))
@@ -73,7 +74,7 @@ class Monolingual(Corpus):
 
     def read(self, data: Data, files: RawFiles) -> Splits:
         """Return the splits; without a validation file, every 200th document of the training text is for validation."""
-        paths = {raw.name.partition(".")[0]: files[raw.name] for raw in self.inputs(data)}
+        paths = {name.partition(".")[0]: path for name, path in files.items()}
         splits = {split: _sentences(path) for split, path in paths.items()}
         if "train" in paths and "valid" not in paths:
             splits["train"] = _sentences(paths["train"], lambda number: number % EVERY != 0)

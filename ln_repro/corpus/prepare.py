@@ -6,7 +6,7 @@ A prepared corpus is a folder whose manifest is written last.
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from ln_repro.corpus.base import STEPS
@@ -36,6 +36,7 @@ class Prepared:
     train_percent: int | None  # of the published training text; None if it is not a part of it
     detokenised: Sequence[str]  # splits whose untokenised lines were made from the tokenised ones
     content: str  # ``sha256:<hex>`` of the resulting text
+    published: bool = True  # whether claims are judged from runs on it, see `_published`
 
     @property
     def bin(self) -> Path:
@@ -88,18 +89,17 @@ def fingerprint(data: Data, root: Path) -> str | None:
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
-def published(data: Data, root: Path, text: Prepared | str | None) -> bool:
-    """Return whether a corpus, or the text of a fingerprint, is the published one or has a part of its training text.
+def _published(data: Data, root: Path, text: Prepared) -> bool:
+    """Return whether a corpus is the published one or has a part of its training text.
 
     True if that is not known, if its publisher updates it, and for the user's own text.
     """
-    if isinstance(text, Prepared):
-        return text.train_percent is not None and published(data, root, text.fingerprint)
     corpus = corpus_of(data)
     if corpus.own or corpus.renewed:
         return True
     source = None if corpus is CORPORA[data.name] else data.source  # another form of the published text
-    return fingerprint(data.model_copy(update={"source": source, "checksum": "strict"}), root) in (None, text)
+    original = fingerprint(data.model_copy(update={"source": source, "checksum": "strict"}), root)
+    return text.train_percent is not None and original in (None, text.fingerprint)
 
 
 def prepare(data: Data, root: Path, report: Report) -> Prepared:
@@ -111,19 +111,19 @@ def prepare(data: Data, root: Path, report: Report) -> Prepared:
     """
     with explained(root, "paths.data"):
         expected = fingerprint(data, root)
-        if not published(data, root, expected):
-            report(f"{data.name}: not the published text, so no claim is judged from runs on it")
         ready = opened(_folder(data, root, expected), expected, check=True) if expected else None
         ready = ready or _built(data, root, report)
-    if ready.train_percent != 100:
-        pairs, whole = (f"{count['train']:,}" for count in (ready.pairs, CORPORA[data.name].pairs))
-        if ready.train_percent is None and data.checksum == "strict":
-            raise UserError(
-                f"{data.name}: train: {pairs} pairs, which by the number of pairs and subwords are neither the {whole} "
-                "published ones nor a part of them; use them as a different corpus with data.checksum=record"
-            )
-        if published(data, root, ready):
-            report(f"{data.name}: {ready.train_percent} % of the training text, {pairs} of {whole} pairs")
+    ready = replace(ready, published=_published(data, root, ready))
+    pairs, whole = (f"{count.get('train', 0):,}" for count in (ready.pairs, CORPORA[data.name].pairs))
+    if ready.train_percent is None and data.checksum == "strict":
+        raise UserError(
+            f"{data.name}: train: {pairs} pairs, which by the number of pairs and subwords are neither the {whole} "
+            "published ones nor a part of them; use them as a different corpus with data.checksum=record"
+        )
+    if not ready.published:
+        report(f"{data.name}: not the published text, so no claim is judged from runs on it")
+    elif ready.train_percent != 100:
+        report(f"{data.name}: {ready.train_percent} % of the training text, {pairs} of {whole} pairs")
     return ready
 
 
@@ -139,9 +139,9 @@ def _built(data: Data, root: Path, report: Report) -> Prepared:
             return ready
         if folder.exists():
             report(f"{folder}: its content has changed; preparing {data.name} again")
-        from ln_repro.corpus.build import build  # slow to import
+        from ln_repro.corpus.build import Build  # slow to import
 
-        build(corpus, data, files, folder, known, report, _learnt(data, root))
+        Build(corpus, data, files, report, _learnt(data, root)).into(folder, known)
         ready = opened(folder, known)
         assert ready is not None
         return ready
@@ -157,7 +157,7 @@ def verify(data: Data, root: Path) -> list[str]:
     if data.source is not None:
         locate(corpus_of(data), data, root, lambda _: None)  # checks the raw files
     # without raw files, check every preparation of this corpus
-    folders = [_folder(data, root, known)] if known else _prepared(root, data.name, data.only)
+    folders = [_folder(data, root, known)] if known else prepared_folders(root, data.name, data.only)
     if not folders or not folders[0].exists():
         raise UserError(
             f"{data.name}: not prepared under {root}; run `ln-repro data prepare` with the same arguments first"
@@ -165,20 +165,11 @@ def verify(data: Data, root: Path) -> list[str]:
     return [problem for folder in folders for problem in mismatches(folder)]
 
 
-def listing(root: Path) -> list[Json]:
-    """Return one row per known corpus."""
-    return [
-        {"name": name, "description": corpus.description, "pairs": dict(corpus.pairs),
-         "folders": [str(folder) for folder in _prepared(root, name)]}
-        for name, corpus in CORPORA.items()
-    ]  # fmt: skip
-
-
 def _learnt(data: Data, root: Path) -> Prepared | None:
     """Return the corpus whose merges and dictionary are to be used; None if they are to be learnt."""
     if data.vocabulary is None:
         return None
-    for folder in root.glob(f"prepared/*-{data.vocabulary.removeprefix('sha256:')[:12]}"):
+    for folder in root.glob("prepared/*"):
         if (ready := opened(folder, data.vocabulary)) and ready.vocabulary:
             return ready
     raise UserError(
@@ -188,11 +179,15 @@ def _learnt(data: Data, root: Path) -> Prepared | None:
 
 
 def _folder(data: Data, root: Path, known: str) -> Path:
-    test = "-test" if data.only else ""
-    return root / "prepared" / f"{data.name}{test}-{known.removeprefix('sha256:')[:12]}"
+    return folder_of(root, f"{data.name}-test" if data.only else data.name, known)
 
 
-def _prepared(root: Path, name: str, only: str | None = None) -> list[Path]:
+def folder_of(root: Path, name: str, fingerprint: str) -> Path:
+    """Return the folder of a whole corpus, complete or not."""
+    return root / "prepared" / f"{name}-{fingerprint.removeprefix('sha256:')[:12]}"
+
+
+def prepared_folders(root: Path, name: str, only: str | None = None) -> list[Path]:
     """Return the folders of every complete preparation of a corpus, or of its test set only."""
     test = "test-" if only else ""
     pattern = f"prepared/{name}-{test}{12 * '[0-9a-f]'}/{MANIFEST}"
@@ -205,7 +200,7 @@ def opened(folder: Path, fingerprint: str, check: bool = False) -> Prepared | No
     With ``check``, the content of the files that a run reads, all except the text of the training set, is checked, too.
     """
     manifest = read_json(folder / MANIFEST, dict)
-    stored = {field.name for field in fields(Prepared)} - {"folder", "content"}
+    stored = {field.name for field in fields(Prepared)} - {"folder", "content", "published"}
     if manifest is None or manifest.get("fingerprint") != fingerprint or not stored <= manifest.keys():
         return None
     for name, entry in manifest["files"].items():

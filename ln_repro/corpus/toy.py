@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ln_repro.corpus.base import Corpus, Raw, RawFiles, Splits, wanted
+from ln_repro.corpus.base import Corpus, Raw, RawFiles, Splits
 from ln_repro.experiment.data import Data
 
 SEED = 20200624
@@ -169,7 +169,7 @@ class Toy(Corpus):
         pairs = generate()
         # The test set comes first, so that it does not depend on the size of train.
         splits = {name: [next(pairs) for _ in range(self.pairs[name])] for name in ("test", "valid", "train")}
-        return {name: chosen for name, chosen in splits.items() if name in wanted(data)}
+        return {name: chosen for name, chosen in splits.items() if name in data.splits}
 
 
 def generate() -> Iterator[tuple[str, str]]:

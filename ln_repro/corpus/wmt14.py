@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from ln_repro.corpus.base import LANGUAGES, Corpus, Raw, RawFiles, Splits, Style, wanted
+from ln_repro.corpus.base import LANGUAGES, Corpus, Raw, RawFiles, Splits, Style
 from ln_repro.corpus.text import Pair, find_text, parallel, read_member, read_pairs, segments, well_matched
 from ln_repro.experiment.data import Data
 
@@ -62,7 +62,7 @@ class Wmt14(Corpus):
         folder = data.source if data.source and data.source.is_dir() else None
         inputs: list[Raw] = []
         for split, archives in (("valid", [NEWSTESTS]), ("test", [NEWSTESTS]), ("train", TRAIN.values())):
-            if split in wanted(data):
+            if split in data.splits:
                 inputs += (_plain(folder, split) if folder else []) or archives
         return list(dict.fromkeys(inputs))
 
@@ -72,7 +72,7 @@ class Wmt14(Corpus):
 
     def read(self, data: Data, files: RawFiles) -> Splits:
         """Return the splits, with the shards in alphabetical order."""
-        splits = {split: _pairs(files, TESTS[split]) for split in wanted(data) if split in TESTS}
+        splits = {split: _pairs(files, TESTS[split]) for split in data.splits if split in TESTS}
         if data.only:
             return splits
         plain = {name.removesuffix(".de") for name in files if name.endswith(".de")} - {*TESTS.values()}

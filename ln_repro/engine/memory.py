@@ -1,7 +1,7 @@
 """Estimate the GPU memory of a run from the shape of its model. This module does not import torch."""
 
+from ln_repro.experiment.model import TASKS
 from ln_repro.experiment.settings import Experiment
-from ln_repro.experiment.tasks import TASKS
 
 TOKENS_PER_BATCH = {"cpu": 3000, "cuda": 24000}
 """Maximum size of a batch to decode, in source tokens, padding included."""

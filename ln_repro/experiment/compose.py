@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from ln_repro.errors import UserError
-from ln_repro.experiment.launcher_options import Texts, given, typed
+from ln_repro.experiment.launcher_options import given, typed
 from ln_repro.experiment.name import Name
 from ln_repro.experiment.registry import register, registered, yaml_files
 from ln_repro.experiment.settings import Experiment, build
@@ -35,37 +35,23 @@ def search_also(folder: Path | None) -> None:
     _own = folder and folder.resolve()
 
 
-@cache
-def _prepare() -> None:
-    """Make Hydra search the user's folder first."""
-    from hydra.core.plugins import Plugins
-    from hydra.plugins.search_path_plugin import SearchPathPlugin
-
-    class OwnFolder(SearchPathPlugin):
-        def manipulate_search_path(self, search_path: Any) -> None:
-            if _own:
-                search_path.prepend("--config-dir", f"file://{_own}", "main")
-
-    Plugins.instance().register(OwnFolder)
-    logging.raiseExceptions = False  # Hydra prints by logging, which would print a traceback for a closed pipe
-
-
 @contextmanager
 def hydra_app() -> Iterator[Any]:
-    """Yield an initialised Hydra; its errors are raised as one line.
-
-    Raises:
-        UserError: Hydra rejects the overrides or a file.
-    """
+    """Yield an initialised Hydra; what it raises for wrong overrides or files becomes a `UserError` of one line."""
     from hydra import initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
 
-    _prepare()
+    logging.raiseExceptions = False  # Hydra prints by logging, which would print a traceback for a closed pipe
     files = _files("exp")
-    register({name: pair for name, pair in registered(CONF).items() if name not in files})
+    register({name: parts for name, parts in registered(CONF).items() if name not in files})
     try:
         with initialize_config_dir(str(CONF), job_name="ln-repro", version_base="1.3"):
-            yield GlobalHydra.instance().hydra
+            app = GlobalHydra.instance().hydra
+            if _own:
+                search_path = app.config_loader.get_search_path()
+                search_path.prepend("--config-dir", f"file://{_own}", "main")
+                app.config_loader = type(app.config_loader)(search_path)
+            yield app
     except BrokenPipeError:
         raise
     except _complaints() as error:
@@ -116,7 +102,7 @@ def launcher(name: str, options: Sequence[str]) -> Json:
     try:
         for file in files:
             OmegaConf.load(file)  # refuses a key that is given twice
-        content = OmegaConf.merge(*(yaml.load(file.read_text("utf-8"), Texts) or {} for file in files))
+        content = OmegaConf.merge(*(yaml.load(file.read_text("utf-8"), yaml.BaseLoader) or {} for file in files))
         for option in options:
             key, _, text = option.partition("=")
             OmegaConf.update(content, key, given(key, text))
@@ -162,7 +148,7 @@ def compose_all(runs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[Jso
 
 def _check_name(config: Any, overrides: Sequence[str]) -> None:
     """Raise `UserError` if an experiment's file does not set its own name, so that its runs would have another's."""
-    name = dict(override.partition("=")[::2] for override in overrides).get("exp", "").strip("'\"")
+    name = values_of(overrides).get("exp", "")
     own_name = None if OmegaConf.is_missing(config, "exp") else config.exp
     if (path := _files("exp").get(name)) and own_name != name:
         quoted = f"'{name}'" if isinstance(own_name, bool | int | float) else name  # as YAML has read it
@@ -180,16 +166,24 @@ def _plain(config: Any) -> Json:
     return {str(key): value for key, value in content.items()}
 
 
+def values_of(overrides: Sequence[str]) -> dict[str, str]:
+    """Return the value that each override gives, by its key, without the quotes that Hydra needs around some."""
+    return {key: value.strip("'\"") for key, _, value in (override.partition("=") for override in overrides)}
+
+
 def with_own_norm(overrides: Sequence[str]) -> list[str]:
     """Replace ``norm=NAME norm.file=PATH`` by the overrides of `conf/norm/own.yaml`."""
-    values = dict(override.partition("=")[::2] for override in overrides)
+    values = values_of(overrides)
     if "norm.file" not in values and (values.get("norm") != "own" or "norm_file.name" in values):
         return list(overrides)
     if not values.get("norm.file") or not values.get("norm"):
         raise UserError("norm.file: give norm=NAME norm.file=PATH, a class and the Python file that defines it")
-    path = str(expanded(values["norm.file"]).absolute()).replace("'", "\\'")
+    from hydra.core.override_parser.types import Quote, QuotedString
+
+    path = str(expanded(values["norm.file"]).absolute()).replace("${", r"\${")
+    quoted = QuotedString(path, Quote.single).with_quotes()
     others = [override for override in overrides if override.partition("=")[0] not in ("norm", "norm.file")]
-    return [*others, "norm=own", f"norm_file.name={values['norm']}", f"norm_file.path='{path}'"]
+    return [*others, "norm=own", f"norm_file.name={values['norm']}", f"norm_file.path={quoted}"]
 
 
 def expand(overrides: Sequence[str]) -> list[list[str]]:
@@ -244,8 +238,7 @@ def _one_line(error: Exception) -> str:
         known = sorted((option for option in error.options if (group, option) != ("norm", "own")), key=_variant)
         return f"{group}: there is no {choice!r}{nearest(choice, known)}{hints.get(group, '')}"
     if unknown := re.search(r"Could not override '([^']+)'", text):
-        settings = compose([f"exp={next(iter(registered(CONF)))}"])
-        options = nearest(unknown[1], [name for name in flat(settings) if not name.startswith("reference.")])
+        options = nearest(unknown[1], sorted(Experiment.options()))
         return f"{unknown[1]}: no such option{options} (ln-repro run exp=NAME --cfg job prints them all)"
     if text.startswith("Config group override must be"):
         return "a group (data, exp, model, norm, ...) expects the name of one of its files, not null or a number"
@@ -281,5 +274,5 @@ def nearest(name: str, names: Sequence[str]) -> str:
 
 def sources() -> list[Path]:
     """Return the files on which the settings of named experiments depend: YAML files and code."""
-    modules = ("data", "model", "optimizer", "registry", "settings", "validation")
+    modules = ("data", "model", "registry", "settings", "validation")
     return [*yaml_files(CONF, "**/*.yaml"), *(PACKAGE / "experiment" / f"{name}.py" for name in modules)]

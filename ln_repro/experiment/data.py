@@ -10,6 +10,8 @@ from ln_repro.system.files import Json
 
 Language = Annotated[str, Field(pattern=r"^[^/\s]+$")]
 """The code of a language, the last part of a file's name."""
+LABELLED = ("mrpc", "rte")
+"""Corpora of sentence pairs with a class label each, for ``task=classification``."""
 
 
 def base_code(language: Language) -> str:
@@ -43,6 +45,11 @@ class Data(Section):
     def languages(self) -> tuple[str, ...]:
         """The languages of source and target, or the only one."""
         return tuple(dict.fromkeys((self.source_lang, self.target_lang)))
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The splits that are prepared, as far as the corpus has them."""
+        return ("train", "valid", "test") if self.only is None else (self.only,)
 
     def recipe(self) -> Json:
         """Return the settings on which the prepared corpus depends, without paths."""

@@ -1,6 +1,8 @@
-"""The types of options for Slurm: text, however YAML reads it, except null, true, false and some numbers."""
+"""The types of options for Slurm: text, except null, true, false and some numbers.
 
-import re
+They are read by YAML's base loader, which leaves all values text: in YAML 1.1, 12:00:00 is 43200, and no is false.
+"""
+
 from typing import Any
 
 import yaml
@@ -16,33 +18,26 @@ FLAGS = ("stderr_to_stdout", "use_srun")
 """The options that are true or false; any other that is true is given to sbatch without a value."""
 STRUCTURED = ("setup", "teardown", "srun_args", "additional_parameters")
 """The options that are lists or mappings."""
-
-
-class Texts(yaml.SafeLoader):
-    """YAML with all numbers as text: in YAML 1.1, 12:00:00 is 43200, 012 is 10, 1_0 is 10, and no is false."""
-
-
-Texts.yaml_implicit_resolvers = {}
-for tag, words in {"null": "~|null|Null|NULL|", "bool": "true|True|TRUE|false|False|FALSE", "merge": "<<"}.items():
-    begins = list({word[:1] for word in words.split("|")})
-    Texts.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(f"^(?:{words})$"), begins)
+WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
+"""The only text, in upper or lower case, that means something else."""
 
 
 def given(key: str, text: str) -> Any:
     """Return the value of an option on the command line, where ``[a|b]&c`` is text although it is not YAML."""
     try:
-        value = yaml.load(text, Texts)
+        value = yaml.load(text, yaml.BaseLoader)
     except yaml.YAMLError:
         return text
     return text if isinstance(value, dict | list) and key not in STRUCTURED else value
 
 
 def typed(key: str, value: Any) -> Any:
-    """Return the value of an option with its type; brackets of sbatch, which YAML reads as a list, are text again.
+    """Return the value of an option with its type, or raise `UserError` if it has another.
 
-    Raises:
-        UserError: the value is not of that type.
+    Brackets of sbatch, which YAML reads as a list, are text again.
     """
+    if isinstance(value, str):
+        value = WORDS.get(value.lower(), value)
     if value is not None and isinstance(value, dict) != (key == "additional_parameters"):
         kind = "options of sbatch, like {account: ours}" if key == "additional_parameters" else "a value without names"
         raise UserError(f"launcher.{key}: expected {kind}, got {value!r}")

@@ -7,11 +7,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from ln_repro.experiment.data import Data
+from ln_repro.experiment.data import LABELLED, Data
 from ln_repro.experiment.learning_rate import LearningRate
-from ln_repro.experiment.model import Model, OwnNorm, Start
-from ln_repro.experiment.optimizer import Optimizer
-from ln_repro.experiment.tasks import LABELLED, TASKS
+from ln_repro.experiment.model import TASKS, Model, OwnNorm, Start
 from ln_repro.experiment.validation import (
     NOT_IN_ARM,
     NOT_IN_ID,
@@ -66,6 +64,32 @@ class Schedule(Section):
         return self
 
 
+class Optimizer(Section):
+    """The optimizer, without learning rate and schedule."""
+
+    name: Literal["adam", "sgd", "radam"]
+    betas: tuple[Fraction, Fraction] | None = None
+    """Decay rates of the moments; SGD has none."""
+    eps: Positive | None = None
+    weight_decay: NotNegative = 0.0
+    equal_layer_norms: Annotated[bool, NOT_IN_ARM] = False
+    """Before every step, scale each layer's gradient to the root mean square of the layers' gradient norms."""
+    max_relative_update: Annotated[Positive | None, NOT_IN_ARM] = None
+    """Maximum ||dW|| / ||W|| of a step for each matrix W; a longer step is shortened. None: no maximum."""
+    second_moment: Annotated[Literal["zero", "gradient"], NOT_IN_ARM] = "zero"
+    """Initial value of Adam's second moment; `gradient`: the first gradient squared (GI-Adam)."""
+
+    @model_validator(mode="after")
+    def _moments(self) -> Self:
+        if self.name != "sgd" and not (self.betas and self.eps):
+            raise ValueError(f"optimizer.betas: {self.name} needs betas and eps")
+        if self.name == "sgd" and (self.betas or self.eps):
+            raise ValueError("optimizer.betas: sgd has neither betas nor eps; leave them out, or use optimizer=adam")
+        if self.name != "adam" and self.second_moment != "zero":
+            raise ValueError(f"optimizer.second_moment: only adam takes it, this is {self.name}")
+        return self
+
+
 class Training(Section):
     """Batches, length, logging and checkpoints."""
 
@@ -87,6 +111,11 @@ class Training(Section):
     threads: Annotated[Count, NOT_IN_ID] = 1
     """CPU threads of the trainer; with one thread, results are bitwise reproducible."""
     device: Annotated[Literal["auto", "cpu", "cuda"], NOT_IN_ID] = "auto"
+
+    def updates(self, per_epoch: int) -> int:
+        """Return the number of updates of a run, given that of an epoch."""
+        ends = (self.max_update, self.max_epoch and self.max_epoch * per_epoch)
+        return min(end for end in ends if end)
 
     @model_validator(mode="after")
     def _training_ends(self) -> Self:
@@ -253,11 +282,10 @@ class Experiment(Section):
 
     def learning_rate(self, updates_per_epoch: int) -> LearningRate:
         """Return the learning-rate schedule of the run."""
-        ends = (self.train.max_update, self.train.max_epoch and self.train.max_epoch * updates_per_epoch)
         schedule = self.schedule
         return LearningRate(
             self.lr, schedule.warmup_updates, schedule.decay, schedule.anchor, schedule.step_epoch, updates_per_epoch,
-            total=min(end for end in ends if end),
+            total=self.train.updates(updates_per_epoch),
         )  # fmt: skip
 
     def settings(self) -> Json:

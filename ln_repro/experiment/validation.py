@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from ln_repro.errors import UserError
@@ -45,6 +46,17 @@ class Section(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 
+    @classmethod
+    def options(cls, prefix: str = "") -> dict[str, FieldInfo]:
+        """Return the fields by their dotted names, with those of nested sections instead of the sections."""
+        fields: dict[str, FieldInfo] = {}
+        for name, field in cls.model_fields.items():
+            if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
+                fields |= field.annotation.options(f"{prefix}{name}.")
+            else:
+                fields[f"{prefix}{name}"] = field
+        return fields
+
     def marked(self, *marks: str) -> Json:
         """Return the fields with one of ``marks``, including nested ones, in the form of pydantic's ``exclude``."""
         fields: Json = {}
@@ -68,7 +80,7 @@ def _explain(detail: Any, prefix: str) -> str:
     """Return 'key: what is accepted, got value' for one of pydantic's error details."""
     key = ".".join([*([prefix] if prefix else []), *(str(part) for part in detail["loc"])])
     message = detail["msg"].removeprefix("Value error, ")
-    message = message[0].lower() + message[1:]
+    message = message[0].lower() + message[1:].replace("valid tuple", "list")
     if detail["type"] == "extra_forbidden":
         return f"{key}: no such option"
     if detail["type"] in ("value_error", "missing"):

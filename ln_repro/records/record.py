@@ -7,9 +7,9 @@ from typing import Literal
 from pydantic import AliasChoices, BaseModel, Field
 
 from ln_repro.errors import LnReproError
+from ln_repro.experiment.model import TASKS
 from ln_repro.experiment.name import Name
 from ln_repro.experiment.settings import Experiment
-from ln_repro.experiment.tasks import TASKS
 from ln_repro.experiment.validation import FileName, validate
 from ln_repro.records import provenance, series
 from ln_repro.records.events import Event

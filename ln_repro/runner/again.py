@@ -1,9 +1,12 @@
-"""The settings with which the run of a record is repeated."""
+"""The experiment that repeats the run of a record."""
+
+from operator import attrgetter
 
 from ln_repro.errors import UserError
-from ln_repro.experiment.compose import compose, experiments
-from ln_repro.experiment.settings import build
+from ln_repro.experiment.compose import compose, experiments, values_of
+from ln_repro.experiment.settings import Experiment, build
 from ln_repro.records.record import Record
+from ln_repro.runner.pretrained import with_pretrained
 from ln_repro.system.files import Json
 from ln_repro.system.paths import expanded
 
@@ -17,8 +20,11 @@ FOLDER = "reproduced"
 """Subfolder of `paths.runs`, which may also contain the original run."""
 
 
-def again(record: Record, overrides: list[str]) -> Json:
-    """Return the settings of a record, with the paths and limits that the command line gives."""
+def again(record: Record, overrides: list[str]) -> Experiment:
+    """Return the experiment of a record, with the paths and limits that the command line gives.
+
+    Pre-trained weights are those of a run in `paths.runs`; the new run is in `FOLDER` below it.
+    """
     keys = [override.partition("=")[0] for override in overrides]
     if fixed := [key for key in keys if not {key, key.partition(".")[0]} & {*FREE, *CUTS}]:
         raise UserError(f"reproduce: {', '.join(fixed)}: fixed by the record; only {', '.join((*FREE, *CUTS))} are not")
@@ -31,20 +37,21 @@ def again(record: Record, overrides: list[str]) -> Json:
         settings["train"]["device"] = "cpu"
     settings |= {key: composed[key] for key in ("tracker", "paths", *({"start", "rerun"} & {*keys}))}
     for section, name in (key.split(".") for key in keys if key.startswith(("data.", "train."))):
-        settings[section] = {**settings[section], name: composed[section][name]}
+        settings[section][name] = composed[section][name]
     cuts = {*CUTS} & {*keys}
     if cuts:
-        settings["eval"] = {**settings["eval"], "average": 0}  # the epochs to average may be cut off
+        settings["eval"]["average"] = 0  # the epochs to average may be cut off
     experiment = build(settings)  # refuses values of the wrong type
     for key in cuts:
-        length = getattr(experiment.train, key.partition(".")[2])
+        length = attrgetter(key)(experiment)
         whole = record.updates if key == "train.max_update" else len(record.epochs)
         if length is None or length > whole:
             raise UserError(f"{key}: can only cut the run short, to {whole} at most")
         if settings["schedule"]["decay"] == "linear":
             raise UserError(f"{key}: cannot be changed: the learning rate falls linearly to the end of training")
-    settings["paths"]["runs"] = str(experiment.paths.runs / FOLDER)
-    return settings
+    experiment = with_pretrained(experiment)
+    paths = experiment.paths.model_copy(update={"runs": experiment.paths.runs / FOLDER})
+    return experiment.model_copy(update={"paths": paths})
 
 
 def with_checked_scheme(settings: Json, id: str, overrides: list[str]) -> list[str]:
@@ -52,7 +59,7 @@ def with_checked_scheme(settings: Json, id: str, overrides: list[str]) -> list[s
 
     The record may be somebody else's, so its code is executed only if the user has it in a file.
     """
-    file = dict(override.partition("=")[::2] for override in overrides).get("norm.file")
+    file = values_of(overrides).get("norm.file")
     if file and not expanded(file).is_file():
         raise UserError(f"norm.file: {file}: no such file")
     text = expanded(file).read_text(encoding="utf-8", errors="replace") if file else None

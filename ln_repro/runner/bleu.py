@@ -6,7 +6,7 @@ sacreBLEU is imported only when needed, because its import takes a third of a se
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ln_repro.corpus.prepare import opened
+from ln_repro.corpus.prepare import folder_of, opened
 from ln_repro.errors import LnReproError
 from ln_repro.experiment.data import Data, base_code
 from ln_repro.experiment.settings import Experiment
@@ -41,24 +41,20 @@ def score(
     """
     if len(hypotheses) != len(references):
         raise LnReproError(f"{split}: {len(hypotheses)} hypotheses for {len(references)} references")
-    if flavour == "detokenised":
-        metric = _plain_metric(experiment.data)
-    else:
-        from sacrebleu.metrics.bleu import BLEU
-
-        tokeniser = TOKENISERS.get(base_code(experiment.data.target_lang), "none")
-        metric = BLEU(tokenize=tokeniser, lowercase=True, smooth_method="none", force=True)
+    metric = _metric(flavour, experiment.data)
     bleu, search = metric.corpus_score(hypotheses, [references]).score, experiment.eval
-    data = f"{experiment.data.name}/{split}" + "|refs:detokenised" * (restored and flavour == "detokenised")
-    decoding = f"data:{data}|beam:{search.beam}|lenpen:{search.lenpen:g}|avg:{averaged}"
-    return round(bleu, 4), f"{metric.get_signature().format()}|{decoding}"
+    refs = "|refs:detokenised" if restored and flavour == "detokenised" else ""
+    decoding = f"beam:{search.beam}|lenpen:{search.lenpen:g}|avg:{averaged}"
+    return round(bleu, 4), f"{metric.get_signature().format()}|data:{experiment.data.name}/{split}{refs}|{decoding}"
 
 
-def _plain_metric(data: Data) -> "BLEU":
-    """Return the metric of detokenised text."""
+def _metric(flavour: str, data: Data) -> "BLEU":
     from sacrebleu.metrics.bleu import BLEU
 
-    return BLEU(tokenize=TOKENISERS.get(base_code(data.target_lang), "13a"), lowercase=data.lowercase)
+    tokeniser = TOKENISERS.get(base_code(data.target_lang))
+    if flavour == "detokenised":
+        return BLEU(tokenize=tokeniser or "13a", lowercase=data.lowercase)
+    return BLEU(tokenize=tokeniser or "none", lowercase=True, smooth_method="none", force=True)
 
 
 def paired_bootstrap(
@@ -72,7 +68,7 @@ def paired_bootstrap(
     from sacrebleu.significance import PairedTest
 
     systems = [("first", first), ("second", second)]
-    test = PairedTest(systems, {"BLEU": _plain_metric(data)}, [references], "bs", samples)
+    test = PairedTest(systems, {"BLEU": _metric("detokenised", data)}, [references], "bs", samples)
     baseline, system = test()[1]["BLEU"]
     assert not isinstance(baseline, str) and not isinstance(system, str) and system.p_value is not None
     p_value = 1.0 if baseline.score == system.score else system.p_value
@@ -85,9 +81,8 @@ def translations(record: Record, text: bytes | None) -> tuple[list[str], list[st
     Raises:
         LnReproError: the hypotheses are damaged.
     """
-    data = record.data
-    short = f"{data.name}-{data.fingerprint.removeprefix('sha256:')[:12]}"
-    corpus = opened(data_folder() / "prepared" / short, data.fingerprint)
+    name, fingerprint = record.data.name, record.data.fingerprint
+    corpus = opened(folder_of(data_folder(), name, fingerprint), fingerprint)
     if not (corpus and record.bleu.test and text is not None):
         return None
     try:

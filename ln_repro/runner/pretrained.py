@@ -1,5 +1,6 @@
 """Find and check the pre-trained weights that a run starts from."""
 
+from operator import attrgetter
 from pathlib import Path
 
 from ln_repro.engine.checkpoints import Checkpoint, Checkpoints
@@ -11,14 +12,14 @@ from ln_repro.system.files import sha256
 from ln_repro.system.paths import expanded
 
 HOW = "give start=RUN@EPOCH with a finished run of task=masked_lm"
-SAME = ("layers", "width", "ffn", "heads")
-"""Dimensions that must be the same in both models."""
+SAME = ("norm", "model.layers", "model.width", "model.ffn", "model.heads")
+"""Settings that must be the same in both runs."""
 
 
 def with_pretrained(experiment: Experiment) -> Experiment:
     """Return the experiment with all fields of ``start``, and with the data preparation of the pre-training run."""
     start = experiment.start
-    if start is None:
+    if start is None or start.path:  # none, or found already
         return experiment
     folder, weights = _named(start.given, experiment.paths.runs)
     record = folder.record
@@ -29,10 +30,10 @@ def with_pretrained(experiment: Experiment) -> Experiment:
     path = (folder.checkpoints / weights.file).absolute()
     if not path.is_file() or sha256(path) != weights.sha256:
         raise UserError(f"start: {path} is missing or does not match its checksum; give another epoch")
-    fingerprint, text = record.data.fingerprint, record.settings["data"]
+    fingerprint, text = record.data.fingerprint, record.experiment.data
     resolved = {"path": path, "sha256": weights.sha256, "run": record.id, "exp": record.exp, "data": fingerprint,
                 "epoch": weights.epoch, "update": weights.update}  # fmt: skip
-    prepared = {"vocabulary": fingerprint, "lowercase": text["lowercase"], "bpe_merges": text["bpe_merges"]}
+    prepared = {"vocabulary": fingerprint, "lowercase": text.lowercase, "bpe_merges": text.bpe_merges}
     return experiment.model_copy(
         update={"start": start.model_copy(update=resolved), "data": experiment.data.model_copy(update=prepared)}
     )
@@ -56,16 +57,14 @@ def _named(start: str, runs: Path) -> tuple[RunFolder, Checkpoint]:
 
 def _incompatibility(experiment: Experiment, record: Record) -> str | None:
     """Return why the experiment cannot start from the weights of a run, or None."""
-    name, settings = record.exp, record.settings
+    name, before = record.exp, record.experiment
     if record.axes.task != "masked_lm":
         return f"{name} is a run of task={record.axes.task}; {HOW}"
-    for key, theirs, ours in (
-        ("norm", settings["norm"], experiment.norm),
-        *((f"model.{key}", settings["model"][key], getattr(experiment.model, key)) for key in SAME),
-    ):
+    for key in SAME:
+        theirs, ours = map(attrgetter(key), (before, experiment))
         if theirs != ours:
             return f"{name} has {key}={theirs}, this run has {ours}; they must be equal"
-    if (experiment.norm_file and experiment.norm_file.text) != (settings.get("norm_file") or {}).get("text"):
+    if (experiment.norm_file and experiment.norm_file.text) != (before.norm_file and before.norm_file.text):
         return f"{name} was trained with a different norm.file; they must be equal"
     if experiment.data.vocabulary not in (None, record.data.fingerprint):
         return f"{name} has a vocabulary different from data.vocabulary; leave that setting out"

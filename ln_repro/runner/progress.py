@@ -19,13 +19,14 @@ class Display(Screen):
     def __init__(self, title: str, length: Training, console: Console | None = None) -> None:
         self.length = length
         self.last: Event = {}
-        self.updates_per_epoch: int | None = None
+        self.total: int | None = None  # number of updates, which is known once training has begun
         self.last_line = 0.0
         super().__init__(console, refresh_per_second=4, get_renderable=lambda: Text(f"{title}  {self.line()}"))
 
     def show(self, event: Event) -> None:
         """Show an event; the results of an epoch stay on the screen."""
-        self.updates_per_epoch = event.get("updates_per_epoch", self.updates_per_epoch)
+        if "updates_per_epoch" in event:
+            self.total = self.length.updates(event["updates_per_epoch"])
         if event["kind"] == "train":
             self.last = event
             due = time.monotonic() - self.last_line > PLAIN_SECONDS or event["update"] == self.total
@@ -43,14 +44,6 @@ class Display(Screen):
         elif event["kind"] == "bleu":
             score = f"{event['split']} BLEU {event['score']:.2f} ({event['flavour']})"
             self.say(f"epoch {event['epoch']}  {score}  {event['signature']}")
-
-    @property
-    def total(self) -> int | None:
-        """The total number of updates, or None if it is not known yet."""
-        ends = [] if self.length.max_update is None else [self.length.max_update]
-        if self.length.max_epoch is not None and self.updates_per_epoch:
-            ends.append(self.length.max_epoch * self.updates_per_epoch)
-        return min(ends, default=None)
 
     def line(self) -> str:
         """Return the progress of training in one line."""

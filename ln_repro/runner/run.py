@@ -5,9 +5,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from ln_repro.corpus.prepare import Prepared, prepare, published
+from ln_repro.corpus.prepare import Prepared, prepare
 from ln_repro.corpus.text import stored_lines
 from ln_repro.engine import process
 from ln_repro.engine.checkpoints import Checkpoint, Checkpoints
@@ -22,6 +22,7 @@ from ln_repro.runner.progress import Display
 from ln_repro.system.directory_lock import DirectoryLock
 from ln_repro.system.distributed import this_rank
 from ln_repro.system.files import Json, explained, write_atomically
+from ln_repro.system.progress import plural
 from ln_repro.system.signals import record_stop_signals
 from ln_repro.tracking import FINISH_SECONDS, Mirror
 
@@ -30,8 +31,19 @@ SAMPLED = 20
 RESTARTS = ("SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT")
 """Variables with the number of times that a job or a process was restarted."""
 PROBING = ("probe", "every", "probe_batches")
-Weights = dict[int, list[Checkpoint]]
-"""The weights to average and decode, by epoch: those of the epoch alone, or of the last epochs up to it."""
+
+
+class Decoding(NamedTuple):
+    """What is decoded for a score: the weights of an epoch or, for `AVERAGE`, the mean of those of the last epochs."""
+
+    split: str
+    epoch: int
+    weights: list[Checkpoint]
+
+    @property
+    def text(self) -> str:
+        """The split of the corpus, which is the test set for `AVERAGE`."""
+        return "test" if self.split == AVERAGE else self.split
 
 
 def run(experiment: Experiment, say: Callable[[str], None]) -> Path:
@@ -133,7 +145,7 @@ class Session:
         list(follower.new())  # skip the events of earlier sessions
         trainer = process.start_trainer(inputs, self.folder.log, self.lock.descriptor)
         decoder = process.Decoder(inputs, self.folder.path / "decode.log", (self.lock.descriptor,))
-        requested: tuple[str, Weights] | None = None
+        requested: Decoding | None = None
         try:
             while True:
                 training = trainer.poll() is None
@@ -141,10 +153,12 @@ class Session:
                     display.show(event)
                 mirror.check()
                 if requested and decoder.done():
-                    self._score(*requested)
+                    self._score(requested)
                     requested = None
                 elif not requested and (requested := self._undecoded(not training)):
-                    self._decode(decoder, *requested)
+                    out = self.folder.hypotheses(requested.split, requested.epoch, tokenised=True)
+                    files = [self.folder.checkpoints / weights.file for weights in requested.weights]
+                    decoder.request(requested.text, {out: files})
                 elif not requested and not training:
                     break
                 decoder.stop_if_idle()
@@ -166,8 +180,9 @@ class Session:
             self.lock.check()
             self._check_others(trainer)
             trainer.check()
-            if (trained := len(self._last())) < (wanted := self.experiment.eval.average):
-                self.say(f"the average is not scored: eval.average={wanted}, but only {trained} epochs were trained")
+            if (trained := len(self._last())) < (average := self.experiment.eval.average):
+                epochs = plural(trained, "epoch")
+                self.say(f"the average is not scored: eval.average={average}, but training had only {epochs}")
         finally:
             trainer.terminate()  # the trainer saves its state while the decoder stops
             decoder.stop()
@@ -189,9 +204,7 @@ class Session:
             if event["kind"] == "bleu" and event["flavour"] == bleu.FLAVOURS[-1]
         }
         self.scored = {*scored}
-        needed = {
-            member.epoch for epochs in self._unscored().values() for weights in epochs.values() for member in weights
-        }
+        needed = {weights.epoch for decoding in self._unscored() for weights in decoding.weights}
         point = self.checkpoints.resume_point(self.say, needed)
         done = point.update if point else -1
         self.checkpoints.forget_after(done)
@@ -207,51 +220,38 @@ class Session:
         average, weights = self.experiment.eval.average, self.checkpoints.weights()
         return [weights[epoch] for epoch in sorted(weights)[-average:]] if average else []
 
-    def _unscored(self) -> dict[str, Weights]:
-        """Return the weights, so far, that have not been scored, by the name of their split."""
+    def _unscored(self) -> list[Decoding]:
+        """Return what has not been scored of the weights so far; the average, which may lack epochs, is the last."""
         weights = sorted(self.checkpoints.weights().items())
-        wanted: dict[str, Weights] = {
-            split: {epoch: [entry] for epoch, entry in weights if self.experiment.eval.decodes(epoch)}
-            for split in self.splits
-        }
+        decoded = [(epoch, entry) for epoch, entry in weights if self.experiment.eval.decodes(epoch)]
+        decodings = [Decoding(split, epoch, [entry]) for split in self.splits for epoch, entry in decoded]
         if last := self._last():
-            wanted[AVERAGE] = {last[-1].epoch: last}
-        return {
-            split: {epoch: members for epoch, members in epochs.items() if (split, epoch) not in self.scored}
-            for split, epochs in wanted.items()
-        }
+            decodings.append(Decoding(AVERAGE, last[-1].epoch, last))
+        return [decoding for decoding in decodings if (decoding.split, decoding.epoch) not in self.scored]
 
-    def _undecoded(self, trained: bool) -> tuple[str, Weights] | None:
-        """Return a split and weights to decode for it, None if there are none; the average only after training."""
+    def _undecoded(self, trained: bool) -> Decoding | None:
+        """Return what to decode next, None if there is nothing; the average only after training."""
         whole = trained and len(self._last()) == self.experiment.eval.average
-        unscored = ((split, weights) for split, weights in self._unscored().items() if split != AVERAGE or whole)
-        return next(((split, weights) for split, weights in unscored if weights), None)
+        return next((decoding for decoding in self._unscored() if decoding.split != AVERAGE or whole), None)
 
-    def _decode(self, decoder: process.Decoder, split: str, weights: Weights) -> None:
-        folder, files = self.folder.checkpoints, {}
-        for epoch, members in weights.items():
-            hypotheses = self.folder.hypotheses(split, epoch, tokenised=True)
-            files[hypotheses] = [folder / checkpoint.file for checkpoint in members]
-        decoder.request(corpus_split(split), files)
-
-    def _score(self, split: str, decoded: Weights) -> None:
+    def _score(self, decoding: Decoding) -> None:
         """Score the hypotheses; the event of the last flavour marks the epoch as scored."""
         from ln_repro.corpus.tokenise import detokenise  # slow to import
 
-        data = corpus_split(split)
-        for epoch, weights in decoded.items():
-            tokenised = stored_lines(self.folder.hypotheses(split, epoch, tokenised=True))
-            plain = detokenise(tokenised, self.corpus.target_lang)
-            text = "".join(f"{line}\n" for line in plain)
-            self.folder.hypotheses(split, epoch).write_text(text, encoding="utf-8")
-            texts = (tokenised, self.corpus.tokenised(data)), (plain, self.corpus.references(data))
-            epochs = {"epochs": [checkpoint.epoch for checkpoint in weights]} if split == AVERAGE else {}
-            restored = data in self.corpus.detokenised
-            for flavour, pair in zip(bleu.FLAVOURS, texts, strict=True):
-                score, signature = bleu.score(flavour, *pair, self.experiment, data, len(weights), restored)
-                values = {"flavour": flavour, "score": score, "signature": signature, **epochs}
-                self.events.write("bleu", weights[-1].update, epoch, split=split, **values)
-            self.scored.add((split, epoch))
+        split, epoch, weights = decoding
+        data = decoding.text
+        tokenised = stored_lines(self.folder.hypotheses(split, epoch, tokenised=True))
+        plain = detokenise(tokenised, self.corpus.target_lang)
+        text = "".join(f"{line}\n" for line in plain)
+        self.folder.hypotheses(split, epoch).write_text(text, encoding="utf-8")
+        texts = (tokenised, self.corpus.tokenised(data)), (plain, self.corpus.references(data))
+        epochs = {"epochs": [checkpoint.epoch for checkpoint in weights]} if split == AVERAGE else {}
+        restored = data in self.corpus.detokenised
+        for flavour, pair in zip(bleu.FLAVOURS, texts, strict=True):
+            score, signature = bleu.score(flavour, *pair, self.experiment, data, len(weights), restored)
+            values = {"flavour": flavour, "score": score, "signature": signature, **epochs}
+            self.events.write("bleu", weights[-1].update, epoch, split=split, **values)
+        self.scored.add((split, epoch))
 
     def _samples(self, record: Record) -> list[tuple[str, str, str]]:
         """Return a few test sentences: source, reference, and the hypothesis of the scored epoch."""
@@ -271,15 +271,9 @@ def facts(experiment: Experiment, corpus: Prepared) -> Json:
         "source_blind_bits": entropy.get("source_blind_bits") if experiment.decoded_splits else None,
     }
     pairs = {f"{split}_pairs": number for split, number in corpus.pairs.items()}
-    genuine = published(experiment.data, experiment.paths.data, corpus)
-    part = {"train_percent": corpus.train_percent} if genuine and corpus.train_percent != 100 else {}
-    return {"name": corpus.name, "published": genuine, **part, "fingerprint": corpus.fingerprint,
+    part = {"train_percent": corpus.train_percent} if corpus.published and corpus.train_percent != 100 else {}
+    return {"name": corpus.name, "published": corpus.published, **part, "fingerprint": corpus.fingerprint,
             "content": corpus.content, **bits, **pairs}  # fmt: skip
-
-
-def corpus_split(split: str) -> str:
-    """Return the split of the corpus that is decoded for a score; the average is scored on the test set."""
-    return "test" if split == AVERAGE else split
 
 
 def probing(settings: Mapping[str, object]) -> list[Any]:

@@ -7,9 +7,9 @@ from typing import Any
 from ln_repro.claims.evidence import Arm, Evidence, gather
 from ln_repro.claims.judge import arms_of_rules
 from ln_repro.experiment.compose import CONF
+from ln_repro.experiment.data import LABELLED
 from ln_repro.experiment.registry import registered
 from ln_repro.experiment.settings import Experiment
-from ln_repro.experiment.tasks import LABELLED
 from ln_repro.records.archive import Run
 from tests.examples import SIGNATURE, diverged, experiment, recorded, with_events
 

@@ -90,6 +90,8 @@ def test_tatoeba_does_not_leak_and_its_split_does_not_depend_on_the_order(made, 
         train, *held_out = (set(stored_lines(path)) for path in paths)
         assert train.isdisjoint(set().union(*held_out))
     assert sum(prepared.pairs.values()) < 3000 and min(prepared.pairs.values()) > 5
+    test = made("tatoeba", source=tmp_path / "deu-eng.zip", checksum="record", only="test")
+    assert dict(test.pairs) == {"test": prepared.pairs["test"]} and not [*test.folder.glob("text/train.*")]
     turned = made("tatoeba", source=zipped(tmp_path, pairs[::-1]), checksum="record")
     for split in ("valid", "test"):
         assert len(set(prepared.references(split))) == prepared.pairs[split]

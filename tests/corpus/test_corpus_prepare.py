@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from ln_repro.corpus.prepare import fingerprint, listing, prepare, verify
+from ln_repro.corpus.prepare import fingerprint, prepare, prepared_folders, verify
 from ln_repro.errors import LnReproError, UserError
 from tests.corpus.conftest import settings, write
 
@@ -27,7 +27,7 @@ def test_the_whole_corpus_or_only_the_test_set(made, root, small_toy):
     assert test.references("test") == prepared.references("test")
     assert sorted(path.name for path in test.folder.iterdir()) == ["manifest.json", "raw", "text"]
     assert verify(settings("toy"), root) == verify(settings("toy", only="test"), root) == []
-    assert [row["folders"] for row in listing(root) if row["folders"]] == [[str(prepared.folder)]]
+    assert prepared_folders(root, "toy") == [prepared.folder] and not prepared_folders(root, "text")
 
 
 def test_settings_that_decide_the_text_decide_the_fingerprint(root):

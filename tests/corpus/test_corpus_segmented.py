@@ -11,7 +11,7 @@ import pytest
 from ln_repro.corpus import iwslt14
 from ln_repro.corpus.base import UNPACKED
 from ln_repro.corpus.locate import cached_digest
-from ln_repro.corpus.prepare import Prepared, fingerprint, prepare, published, verify
+from ln_repro.corpus.prepare import Prepared, fingerprint, prepare, verify
 from ln_repro.corpus.text import stored_lines
 from ln_repro.errors import UserError
 from tests.corpus.conftest import settings, write
@@ -61,7 +61,7 @@ def assert_same_files(prepared: Prepared, expected: Prepared) -> None:
 def test_the_whole_text_is_that_of_the_archive_except_for_the_untokenised_references(archive, folder, root):
     prepared, said = told(root, folder)
     assert not any("%" in line or "published" in line for line in said)
-    assert prepared.fingerprint != archive.fingerprint and published(of(folder), root, prepared)
+    assert prepared.fingerprint != archive.fingerprint and prepared.published
     assert (prepared.pairs, prepared.train_percent, prepared.detokenised) == (archive.pairs, 100, ["valid", "test"])
     assert_same_files(prepared, archive)
     assert archive.references("test")[0] == "It\u2019s en 0."
@@ -75,7 +75,7 @@ def test_a_part_of_the_training_text_is_said_to_be_one_every_time(folder, root):
     prepared, said = told(root, folder)
     assert said[-1] == "iwslt14: 60 % of the training text, 29 of 48 pairs"
     assert (prepared.train_percent, dict(prepared.pairs)) == (60, {"train": 29, "valid": 2, "test": 5})
-    assert published(of(folder), root, prepared) and told(root, folder) == (prepared, said[-1:])
+    assert prepared.published and told(root, folder) == (prepared, said[-1:])
     assert prepared.codes == (folder / "code").read_text("utf-8"), "the merges are not learnt again"
 
 
@@ -93,7 +93,7 @@ def test_the_evaluation_xml_below_it_gives_the_original_references(archive, fold
     for path in iwslt.glob("*.xml"):
         shutil.copy(path, folder / "de-en")
     prepared, _ = told(root, folder)
-    assert prepared.fingerprint != without.fingerprint and published(of(folder), root, prepared)
+    assert prepared.fingerprint != without.fingerprint and prepared.published
     assert prepared.detokenised == ["valid"] and prepared.references("test") == archive.references("test")
     assert_same_files(prepared, without)
 
@@ -125,5 +125,5 @@ def test_more_training_text_than_was_published_is_another_corpus_even_after_it_w
     for _ in range(2):
         with pytest.raises(UserError, match=r"train: 49 pairs, which .* are neither the 48 published.*=record$"):
             told(root, folder)
-        loose = of(folder, checksum="record")
-        assert not published(loose, root, prepare(loose, root, lambda _: None))
+        prepared, said = told(root, folder, checksum="record")
+        assert not prepared.published and said[-1].startswith("iwslt14: not the published text, so no claim")

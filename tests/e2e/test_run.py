@@ -58,7 +58,7 @@ def test_a_loss_that_is_not_finite_is_a_result_without_scores(command):
     assert record["divergence"]["update"] == record["updates"]
     assert record["divergence"]["rule"] == "not_finite" and record["divergence"]["reason"]
     assert record["bleu"] == dict.fromkeys(("test", "test_tokenised", "test_average", "test_average_tokenised"))
-    assert error.count("the average is not scored: eval.average=2, but only 0 epochs were trained\n") == 1
+    assert error.count("the average is not scored: eval.average=2, but training had only 0 epochs\n") == 1
 
 
 @pytest.mark.slow

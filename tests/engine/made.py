@@ -14,7 +14,7 @@ from ln_repro.engine.plugin.loss import LabelSmoothedCrossEntropy
 from ln_repro.engine.plugin.optimizers import optimizer_of
 from ln_repro.engine.plugin.translation import LnTranslation
 from ln_repro.engine.process import Decoder
-from ln_repro.experiment.optimizer import Optimizer
+from ln_repro.experiment.settings import Optimizer
 from tests.examples import experiment
 
 RENAMED = {

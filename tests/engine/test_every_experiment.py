@@ -7,9 +7,9 @@ import torch
 
 from ln_repro.engine.trainer import PARTS
 from ln_repro.experiment.compose import compose
+from ln_repro.experiment.model import TASKS
 from ln_repro.experiment.precision import resolve_precision
 from ln_repro.experiment.settings import build
-from ln_repro.experiment.tasks import TASKS
 from tests.engine.made import dictionary
 
 VOCABULARY = 1000

@@ -11,8 +11,7 @@ from torch.nn import functional
 from ln_repro.engine.plugin.loss import SmoothedNll
 from ln_repro.engine.plugin.optimizers import RampAndTail, optimizer_of, split
 from ln_repro.experiment.learning_rate import LearningRate
-from ln_repro.experiment.optimizer import Optimizer
-from ln_repro.experiment.settings import Schedule
+from ln_repro.experiment.settings import Optimizer, Schedule
 from tests.engine.made import adam, sgd
 
 BETAS = (0.9, 0.98)

@@ -169,7 +169,7 @@ def test_the_home_folder_is_a_tilde_in_every_path(own, monkeypatch):
     experiment = composed("exp=toy_preln_nowarm", "data=files", *words, "paths.runs='~/runs'", "paths.data='~'")
     assert [getattr(experiment.data, split) for split in splits] == [own / split for split in splits]
     assert (experiment.paths.runs, experiment.paths.data) == (own / "runs", own)
-    assert composed("exp=toy_preln_nowarm", "norm=Mine", "norm.file=~/norm.py").norm_file.path == own / "norm.py"
+    assert composed("exp=toy_preln_nowarm", "norm=Mine", "norm.file='~/norm.py'").norm_file.path == own / "norm.py"
     assert launcher("~/slurm.yaml", [])["timeout_min"] == 7
     monkeypatch.setenv("LN_REPRO_RUNS", "~/mine")
     assert runs_folder() == composed("exp=toy_preln_nowarm").paths.runs == own / "mine"

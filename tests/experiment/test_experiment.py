@@ -10,13 +10,11 @@ from typing import Any
 
 import pytest
 from omegaconf import OmegaConf
-from pydantic.fields import FieldInfo
 
 from ln_repro.errors import UserError
 from ln_repro.experiment import settings as module
 from ln_repro.experiment.compose import CONF, compose, flat
 from ln_repro.experiment.settings import Experiment, build
-from ln_repro.experiment.validation import Section
 from ln_repro.system.paths import PACKAGE
 from tests.examples import experiment, settings
 
@@ -75,18 +73,9 @@ def test_what_changes_a_result_is_used():
     assert {key.rpartition("__")[2] for change in CHANGES_THE_RESULT for key in change} <= read
 
 
-def fields(kind: type[Section], prefix: str = "") -> dict[str, FieldInfo]:
-    """Return every setting by its dotted name."""
-    found: dict[str, FieldInfo] = {}
-    for name, field in kind.model_fields.items():
-        section = isinstance(field.annotation, type) and issubclass(field.annotation, Section)
-        found |= fields(field.annotation, f"{prefix}{name}.") if section else {f"{prefix}{name}": field}
-    return found
-
-
 def test_the_files_have_all_settings_and_the_same_defaults():
     """Only the files of a group, from which one is chosen (`conf/model` and the like), may have other values."""
-    declared = fields(Experiment)
+    declared = Experiment.options()
     composed = {key for key in flat(compose(["exp=toy_preln_nowarm"])) if not key.startswith(("hydra.", "reference."))}
     assert composed == declared.keys() - {"norm_file"}  # which `norm.file=PATH` adds
     evaluation, rest = (OmegaConf.load(CONF / name) for name in ("eval/paper.yaml", "config.yaml"))

@@ -12,7 +12,6 @@ import pytest
 from ln_repro.claims.evidence import EXPLORED, interventions
 from ln_repro.errors import UserError
 from ln_repro.experiment.divergence import NOT_FINITE
-from ln_repro.experiment.settings import build
 from ln_repro.experiment.validation import validate
 from ln_repro.records.archive import EVENTS, Run, archived_file
 from ln_repro.records.events import valid_events
@@ -67,10 +66,12 @@ def changed(run: Run, loss: float = 0.0, nll: float = 0.0, **fields: Any) -> Run
 
 
 @pytest.mark.slow
-def test_a_record_holds_its_settings_as_they_were(explored: list[Run]) -> None:
+def test_a_record_holds_its_settings_as_they_were(explored: list[Run], monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: set[str] = set()
+    monkeypatch.setattr("ln_repro.runner.again.with_pretrained", lambda run: searched.add(str(run.paths.runs)) or run)
     different = {(run.record.exp, *flat(run.record.settings)): run.record for run in explored}
     for record in different.values():  # of an experiment, one of those that name the same settings
-        experiment = build(again(record, ["paths.runs=somewhere"]))
+        experiment = again(record, ["paths.runs=somewhere"])
         then, now = flat(record.settings), flat(experiment.settings())
         free = {key: then[key] for key in NOT_COMPARED if key in then}
         assert {key: now[key] for key in then} | free == then
@@ -79,6 +80,7 @@ def test_a_record_holds_its_settings_as_they_were(explored: list[Run]) -> None:
         assert not experiment.stop_on_divergence
         if record.settings.keys() >= experiment.settings().keys():
             assert experiment.id(record.data.fingerprint) == record.id
+    assert searched == {"somewhere"}  # not the folder of repeated runs
 
 
 @pytest.mark.parametrize(
@@ -179,7 +181,8 @@ def test_the_code_of_a_record_is_executed_only_if_the_user_has_it(tmp_path: Path
         again(record, [])
     with pytest.raises(UserError, match="is not the code of"):
         again(record, [f"norm.file={tmp_path / 'other.py'}"])
-    assert again(record, [f"norm.file={tmp_path / 'same.py'}"])["norm_file"]["text"] == "code"
+    own_norm = again(record, [f"norm.file={tmp_path / 'same.py'}"]).norm_file
+    assert own_norm and own_norm.text == "code"
 
 
 def test_an_unknown_id_is_one_line_with_the_nearest(refused: Callable[[str], str]) -> None:

@@ -23,7 +23,7 @@ BEGUN = {"kind": "status", "state": "started", "update": 0, "updates_per_epoch":
     ("length", "events", "end"),
     [
         ({"max_update": 1200}, [], "starting"),
-        ({"max_update": 1200}, [train()], "tokens/s 12,346  left 0:05:00"),
+        ({"max_update": 1200}, [BEGUN, train()], "tokens/s 12,346  left 0:05:00"),
         ({"max_epoch": 10}, [train()], "left ?"),
         ({"max_epoch": 10, "max_update": 700}, [BEGUN, train(loss=None)],
          "update 600/700  loss not finite  lr 0.002  tokens/s 12,346  left 0:00:50"),
@@ -39,6 +39,7 @@ def test_the_time_left_is_that_to_the_earlier_end(length, events, end):
 def test_off_a_terminal_lines_are_plain_few_and_whole():
     out = io.StringIO()
     with Display("toy", Training(max_update=1200), Console(file=out, width=80)) as display:
+        display.show(BEGUN)
         for update in (20, 40, 60, 1200):
             display.show(train(update))
         display.say("a [bold]path[/bold] of " + "x" * 100)

@@ -68,7 +68,7 @@ def test_each_flavour_of_bleu_compares_its_own_text(tmp_path: Path) -> None:
     path = folder.hypotheses("test", 3, tokenised=True)
     path.parent.mkdir()
     path.write_text("".join(f"{line}\n" for line in hypotheses))
-    session._score("test", {3: [Checkpoint("epoch3.pt", "weights", 9, 3, "", 0)]})
+    session._score(runner.Decoding("test", 3, [Checkpoint("epoch3.pt", "weights", 9, 3, "", 0)]))
     found = {event["flavour"]: event["score"] for event in folder.events.read() if event["kind"] == "bleu"}
     pairs = (hypotheses, tokenised), (detokenise(hypotheses, "en"), untouched)
     expected = {

@@ -11,8 +11,8 @@ from fairseq.models import (
 from torch import Tensor, nn
 
 from ln_repro.engine.plugin.task import LnTask
+from ln_repro.experiment.model import TASKS
 from ln_repro.experiment.settings import Experiment
-from ln_repro.experiment.tasks import TASKS
 from ln_repro.model import init
 from ln_repro.model.layers import DecoderLayer, EncoderLayer, Shape, Stack, TokenEmbedding
 from ln_repro.model.sub_layers import State

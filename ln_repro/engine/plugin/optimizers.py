@@ -11,8 +11,7 @@ from torch import Tensor
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm, parameters_to_vector
 
 from ln_repro.experiment.learning_rate import LearningRate
-from ln_repro.experiment.optimizer import Optimizer
-from ln_repro.experiment.settings import Schedule
+from ln_repro.experiment.settings import Optimizer, Schedule
 
 
 def gradients(parameters: Iterable[Tensor]) -> list[Tensor]:
