@@ -11,7 +11,7 @@ from fairseq import utils
 from ln_repro.engine.inputs import Inputs
 from ln_repro.engine.memory import SEARCH_BYTES, TOKENS_PER_BATCH, hypothesis_bytes
 from ln_repro.engine.plugin.model import LnTransformer
-from ln_repro.engine.plugin.task import LnTask
+from ln_repro.engine.plugin.tasks import LnTask
 from ln_repro.engine.trainer import parts
 from ln_repro.experiment.settings import Evaluation
 from ln_repro.model.batch import Batch

@@ -14,7 +14,7 @@ from fairseq.data import iterators
 from ln_repro.engine.checkpoints import Checkpoints, State
 from ln_repro.engine.inputs import Inputs
 from ln_repro.engine.metric_buffer import MetricBuffer, on_host
-from ln_repro.engine.plugin.task import per_token
+from ln_repro.engine.plugin.tasks import per_token
 from ln_repro.engine.probing import Probing, chosen_batches
 from ln_repro.engine.process_group import Group
 from ln_repro.engine.stop import StopRequest

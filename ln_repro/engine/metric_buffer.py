@@ -9,7 +9,7 @@ import torch
 from fairseq import utils
 from torch import Tensor
 
-from ln_repro.engine.plugin.task import per_token
+from ln_repro.engine.plugin.tasks import per_token
 from ln_repro.engine.process_group import Group
 
 

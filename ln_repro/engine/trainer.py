@@ -17,13 +17,11 @@ from torch import distributed
 from ln_repro.engine.checkpoints import State
 from ln_repro.engine.inputs import Inputs
 from ln_repro.engine.metric_buffer import Update
-from ln_repro.engine.plugin.classification import Classified, LnClassification
+from ln_repro.engine.plugin.bert import Classified, LnClassification, LnMaskedLm
 from ln_repro.engine.plugin.loss import LabelSmoothedCrossEntropy
-from ln_repro.engine.plugin.masked_lm import LnMaskedLm
 from ln_repro.engine.plugin.model import LnClassifier, LnEncoder, LnTransformer
 from ln_repro.engine.plugin.optimizers import RampAndTail, gradients, optimizer_of, split
-from ln_repro.engine.plugin.task import LnTask
-from ln_repro.engine.plugin.translation import LnTranslation
+from ln_repro.engine.plugin.tasks import LnTask, LnTranslation
 from ln_repro.model.batch import Batch, Log
 from ln_repro.system.distributed import Rank
 from ln_repro.system.files import Json
@@ -45,7 +43,7 @@ def parts(inputs: Inputs) -> tuple[LnTask, Any, Any]:
     """Return the task, the model and the loss of a run."""
     task_class, model_class, loss_class = PARTS[inputs.experiment.task]
     task = task_class(inputs.experiment, inputs.corpus)
-    return task, model_class.build_model(inputs.experiment, task), loss_class(inputs.experiment, task)
+    return task, model_class(inputs.experiment, task), loss_class(inputs.experiment, task)
 
 
 def add_over_processes(tensors: list[torch.Tensor]) -> None:

@@ -85,12 +85,12 @@ def change_second_process(run, folder, statement, first="pass"):
 
 def test_the_failure_of_another_process_is_reported_instead_of_its_consequences(command, tmp_path):
     run = command("failing", "train.batches_per_update=2")
-    unimportable = "sys.modules['ln_repro.engine.plugin.masked_lm'] = None"
+    unimportable = "sys.modules['ln_repro.engine.plugin.bert'] = None"
     change_second_process(run, tmp_path, unimportable, first=SLOW_AFTER_THE_CHECK)
     process = torchrun(run, 2)
     _, error = process.communicate(timeout=HANGS_SECONDS)
     assert process.returncode == 1
-    assert "ln-repro: process 2 of 2 failed: ModuleNotFoundError: import of ln_repro.engine.plugin.masked_lm" in error
+    assert "ln-repro: process 2 of 2 failed: ModuleNotFoundError: import of ln_repro.engine.plugin.bert" in error
     assert "interrupted" not in error
 
 

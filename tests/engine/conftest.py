@@ -53,7 +53,7 @@ def build_model():
         task = SimpleNamespace(source_dictionary=words, target_dictionary=words)
         torch.manual_seed(seed)
         changes = {f"model__{key}": value for key, value in ({"share_embeddings": False} | model).items()}
-        return LnTransformer.build_model(experiment(norm=norm, init=init, **changes), task)
+        return LnTransformer(experiment(norm=norm, init=init, **changes), task)
 
     return build
 

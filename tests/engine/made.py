@@ -12,7 +12,7 @@ from ln_repro.engine.checkpoints import Checkpoints
 from ln_repro.engine.inputs import Inputs
 from ln_repro.engine.plugin.loss import LabelSmoothedCrossEntropy
 from ln_repro.engine.plugin.optimizers import optimizer_of
-from ln_repro.engine.plugin.translation import LnTranslation
+from ln_repro.engine.plugin.tasks import LnTranslation
 from ln_repro.engine.process import Decoder
 from ln_repro.experiment.settings import Optimizer
 from tests.examples import experiment
@@ -71,7 +71,7 @@ def encoder_only(kind, words, norm="preln", start=None, seed=1):
     size = {"model__layers": 2, "model__width": 32, "model__ffn": 48, "model__heads": 4}
     tuned = {"task": "classification", "data__name": "rte", "start": {"given": "1@1", "path": start}}
     settings = experiment(norm=norm, **size, **(tuned if start else {"task": "masked_lm"}))
-    return kind.build_model(settings, SimpleNamespace(source_dictionary=words))
+    return kind(settings, SimpleNamespace(source_dictionary=words))
 
 
 def sample(seed, sentences=3, length=6):

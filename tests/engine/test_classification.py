@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from ln_repro.engine.plugin.classification import Classified, LabelledPairs, LnClassification
+from ln_repro.engine.plugin.bert import MASK, Classified, LnClassification, labelled_pairs
 from ln_repro.engine.plugin.model import LnClassifier, LnEncoder
-from ln_repro.engine.plugin.task import MASK
 from tests.engine.made import Sentences, criterion, dictionary, encoder_only
 
 
@@ -18,7 +17,7 @@ def words():
 
 
 def some_pairs(words, number=40, seed=3):
-    """Return pairs of sentences of 1 to 6 words, and classes by turns."""
+    """Return sentences of 1 to 6 words, and the data set of their pairs, with classes by turns."""
     draw = torch.Generator().manual_seed(seed)
 
     def side():
@@ -26,23 +25,25 @@ def some_pairs(words, number=40, seed=3):
         sentences = [torch.randint(4, 54, (length,), generator=draw) for length in lengths]
         return Sentences(torch.cat([sentence, torch.tensor([words.eos()])]) for sentence in sentences)
 
-    return LabelledPairs(side(), side(), [index % 2 for index in range(number)], words, seed)
+    first, second = side(), side()
+    return first, second, labelled_pairs(first, second, [index % 2 for index in range(number)], words, seed)
 
 
 def test_a_block_is_a_mark_and_both_sentences_and_mini_batches_count_pairs(words):
-    pairs = some_pairs(words)
-    assert [len(block) for _, block, _ in pairs] == pairs.sizes.tolist()
+    first, second, pairs = some_pairs(words)
+    assert sorted(pairs.ordered_indices()) == list(range(40)) != [*pairs.ordered_indices()]
     batch = pairs.collater([pairs[index] for index in (0, 1, 5)])
     assert (batch["ntokens"], batch["nsentences"], batch["target"].tolist()) == (3, 3, [0, 1, 1])
     for row, index in zip(batch["net_input"]["src_tokens"].tolist(), (0, 1, 5), strict=True):
-        block = [words.bos(), *pairs.first[index].tolist(), *pairs.second[index].tolist()]
+        block = [words.bos(), *first[index].tolist(), *second[index].tolist()]
+        assert pairs.num_tokens(index) == pairs.size(index) == len(block)
         assert row[: len(block)] == block and set(row[len(block) :]) <= {words.pad()}
 
 
 @pytest.mark.usefixtures("double")
 @torch.no_grad()
 def test_accuracy_is_counted_over_all_mini_batches_and_class_one_is_not_padding(words):
-    pairs, model = some_pairs(words, 41), encoder_only(LnClassifier, words).eval()
+    (_, _, pairs), model = some_pairs(words, 41), encoder_only(LnClassifier, words).eval()
     loss = criterion(0.0, kind=Classified, target=None)
     logs, right, nats = [], 0, 0.0
     for first in range(0, 41, 16):
@@ -50,7 +51,8 @@ def test_accuracy_is_counted_over_all_mini_batches_and_class_one_is_not_padding(
         _, size, log = loss(model, batch)
         assert size == len(batch["target"])
         logs.append(log)
-    for index, block, label in pairs:  # one by one, from the first token's final state, with torch's own loss
+    for index in range(41):  # one by one, from the first token's final state, with torch's own loss
+        block, label = pairs[index]["net_input.src_tokens"], pairs[index]["target"]
         logits = model.encoder(block[None])["x"][0] @ model.classifier.weight.T
         assert logits.shape == (1, 2) and label == index % 2
         right += int(logits[0].argmax()) == label

@@ -65,7 +65,7 @@ def translator(letters):
     """Return a task with its test set, and a new model."""
     task = translation(letters)
     task.load_dataset("test")
-    return task, LnTransformer.build_model(workload(letters).experiment, task).eval()
+    return task, LnTransformer(workload(letters).experiment, task).eval()
 
 
 def test_a_batch_that_needs_too_much_memory_is_decoded_in_parts_with_the_same_hypotheses(translator, capsys):

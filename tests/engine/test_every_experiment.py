@@ -36,7 +36,7 @@ def test_an_experiment_has_the_papers_model(name, heads, parameters):
     words = dictionary(VOCABULARY)
     with torch.device("meta"):  # without a single number
         task = SimpleNamespace(source_dictionary=words, target_dictionary=words)
-        model = PARTS[experiment.task][1].build_model(experiment, task)
+        model = PARTS[experiment.task][1](experiment, task)
     assert model.encoder.stack.layers[0].self_attn.heads == heads
     assert {module.p for module in model.modules() if isinstance(module, torch.nn.Dropout)} == {0.1}
     norms = [module for module in model.modules() if isinstance(module, torch.nn.LayerNorm)]

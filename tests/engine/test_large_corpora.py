@@ -8,8 +8,8 @@ from fairseq.data.data_utils import batch_by_size
 from fairseq.data.indexed_dataset import MMapIndexedDataset
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
-from ln_repro.engine.plugin.masked_lm import LnMaskedLm
-from ln_repro.engine.plugin.translation import Pairs
+from ln_repro.engine.plugin.bert import LnMaskedLm
+from ln_repro.engine.plugin.tasks import Pairs
 from tests.engine.made import translation
 from tests.examples import experiment
 

@@ -9,7 +9,7 @@ import torch
 
 from ln_repro.engine.checkpoints import Checkpoints
 from ln_repro.engine.metric_buffer import MetricBuffer, Update
-from ln_repro.engine.plugin.task import per_token
+from ln_repro.engine.plugin.tasks import per_token
 from ln_repro.engine.process import Worker
 from ln_repro.engine.process_group import Group
 from ln_repro.engine.trainer import STREAMS_APART, seeded

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from ln_repro.engine.plugin import masked_lm
-from ln_repro.engine.plugin.masked_lm import LnMaskedLm, MaskedBlocks
+from ln_repro.engine.plugin import bert
+from ln_repro.engine.plugin.bert import LnMaskedLm, MaskedBlocks
 from ln_repro.engine.plugin.model import LnEncoder
 from ln_repro.errors import UserError
 from tests.engine.made import Sentences, criterion, dictionary, encoder_only
@@ -100,7 +100,7 @@ def test_text_is_cut_into_blocks_of_one_length(corpus, monkeypatch):
     sentences = (corpus.parent / "text" / "train.en").read_text().splitlines()
     assert joined == "".join(f"{line} </s> " for line in sentences).strip()
     assert (train.renewed, valid.renewed) == (True, False) and train.seed != valid.seed
-    monkeypatch.setattr(masked_lm, "PREDICTED", 1e-9)  # as in a text of a few words
+    monkeypatch.setattr(bert, "PREDICTED", 1e-9)  # as in a text of a few words
     with pytest.raises(UserError, match=r"data\.valid: no token of so short a text is masked"):
         task.load_dataset("valid")
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from ln_repro.engine.plugin.precision import LOW_PRECISION, weights_in
-from ln_repro.engine.plugin.task import LnTask
+from ln_repro.engine.plugin.tasks import LnTask
 from ln_repro.experiment.settings import Experiment
 from ln_repro.model.batch import Batch, Log
 

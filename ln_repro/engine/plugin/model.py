@@ -10,7 +10,7 @@ from fairseq.models import (
 )
 from torch import Tensor, nn
 
-from ln_repro.engine.plugin.task import LnTask
+from ln_repro.engine.plugin.tasks import LnTask
 from ln_repro.experiment.model import TASKS
 from ln_repro.experiment.settings import Experiment
 from ln_repro.model import init
@@ -26,8 +26,7 @@ MAX_POSITIONS = 1024
 class LnTransformer(FairseqEncoderDecoderModel):
     """Encoder-decoder Transformer with a choice of norm placement and initialisation."""
 
-    @classmethod
-    def build_model(cls, experiment: Experiment, task: LnTask) -> "LnTransformer":
+    def __init__(self, experiment: Experiment, task: LnTask) -> None:
         """Build and initialise the model for the dictionaries of ``task``, which are the same in a prepared corpus."""
         shape, cfg = Shape.of(experiment), experiment.model
         source, target = task.source_dictionary, task.target_dictionary
@@ -39,8 +38,8 @@ class LnTransformer(FairseqEncoderDecoderModel):
             projection.weight = embeddings[0].weight
         encoder = Encoder(source, TokenEmbedding(embeddings[0], cfg.dropout), Stack(EncoderLayer, shape))
         decoder = Decoder(target, TokenEmbedding(embeddings[-1], cfg.dropout), Stack(DecoderLayer, shape), projection)
-        init.initialise(embeddings, [encoder.stack, decoder.stack], projection, experiment.init, cfg.branch_gain)
-        return cls(encoder, decoder)
+        super().__init__(encoder, decoder)
+        init.initialise(embeddings, [*self.stacks.values()], projection, experiment.init, cfg.branch_gain)
 
     @property
     def stacks(self) -> dict[str, Stack]:
@@ -102,30 +101,33 @@ class Decoder(FairseqIncrementalDecoder):
 
 
 class EncoderOnly(FairseqEncoderModel):
-    """An encoder and its output layer."""
+    """An encoder, to which a subclass adds the output layer."""
+
+    def __init__(self, experiment: Experiment, task: LnTask) -> None:
+        cfg, words = experiment.model, task.source_dictionary
+        embed = TokenEmbedding(nn.Embedding(len(words), cfg.width, words.pad()), cfg.dropout)
+        super().__init__(Encoder(words, embed, Stack(EncoderLayer, Shape.of(experiment))))
 
     @property
     def stacks(self) -> dict[str, Stack]:
         return {"encoder": self.encoder.stack}
 
+    def initialise(self, output: nn.Linear, experiment: Experiment) -> None:
+        """Initialise the encoder and its ``output`` layer."""
+        embeddings, stacks = [self.encoder.embed.embedding], [self.encoder.stack]
+        init.initialise(embeddings, stacks, output, experiment.init, experiment.model.branch_gain)
+
 
 class LnEncoder(EncoderOnly):
     """Encoder with a softmax over the vocabulary."""
 
-    def __init__(self, encoder: Encoder, projection: nn.Linear) -> None:
-        super().__init__(encoder)
-        self.projection = projection
-
-    @classmethod
-    def build_model(cls, experiment: Experiment, task: LnTask) -> "LnEncoder":
-        """Build and initialise the model for the dictionary of ``task``."""
-        encoder, cfg = build_encoder(experiment, task.source_dictionary), experiment.model
-        embedding = encoder.embed.embedding
-        projection = encoder.stack.scheme.projection(cfg.width, embedding.num_embeddings)
-        if cfg.share_embeddings:
-            projection.weight = embedding.weight
-        init.initialise([embedding], [encoder.stack], projection, experiment.init, cfg.branch_gain)
-        return cls(encoder, projection)
+    def __init__(self, experiment: Experiment, task: LnTask) -> None:
+        super().__init__(experiment, task)
+        embedding = self.encoder.embed.embedding
+        self.projection = self.encoder.stack.scheme.projection(embedding.embedding_dim, embedding.num_embeddings)
+        if experiment.model.share_embeddings:
+            self.projection.weight = embedding.weight
+        self.initialise(self.projection, experiment)
 
     def forward(self, src_tokens: Tensor, positions: Tensor) -> tuple[Tensor, None]:
         """Return the logits (positions, vocabulary) at some positions of ``src_tokens`` (batch, time).
@@ -138,32 +140,22 @@ class LnEncoder(EncoderOnly):
 
 
 class LnClassifier(EncoderOnly):
-    """Encoder with a linear classifier on the final state of the first token."""
+    """Encoder with a linear classifier on the final state of the first token.
 
-    def __init__(self, encoder: Encoder, classifier: nn.Linear) -> None:
-        super().__init__(encoder)
-        self.classifier = classifier
+    The encoder has the pre-trained weights that the run starts from, if any.
+    """
 
-    @classmethod
-    def build_model(cls, experiment: Experiment, task: LnTask) -> "LnClassifier":
-        """Build and initialise the model, and load the pre-trained encoder that the run starts from, if any."""
-        encoder, cfg = build_encoder(experiment, task.source_dictionary), experiment.model
-        classifier = nn.Linear(cfg.width, TASKS["classification"].classes)
-        init.initialise([encoder.embed.embedding], [encoder.stack], classifier, experiment.init, cfg.branch_gain)
-        nn.init.zeros_(classifier.bias)
+    def __init__(self, experiment: Experiment, task: LnTask) -> None:
+        super().__init__(experiment, task)
+        self.classifier = nn.Linear(experiment.model.width, TASKS["classification"].classes)
+        self.initialise(self.classifier, experiment)
+        nn.init.zeros_(self.classifier.bias)
         if experiment.start and experiment.start.path:
             saved = torch.load(experiment.start.path, map_location="cpu", weights_only=True)["model"].items()
             prefix = "encoder."
-            encoder.load_state_dict({name[len(prefix) :]: weight for name, weight in saved if name.startswith(prefix)})
-        return cls(encoder, classifier)
+            weights = {name.removeprefix(prefix): weight for name, weight in saved if name.startswith(prefix)}
+            self.encoder.load_state_dict(weights)
 
     def forward(self, src_tokens: Tensor) -> tuple[Tensor, None]:
         """Return the logits (batch, classes) of ``src_tokens`` (batch, time)."""
         return self.classifier(self.encoder(src_tokens)["x"][0].to(self.classifier.weight.dtype)), None
-
-
-def build_encoder(experiment: Experiment, words: Dictionary) -> Encoder:
-    """Return an encoder for a dictionary, not yet initialised."""
-    cfg = experiment.model
-    embedding = nn.Embedding(len(words), cfg.width, words.pad())
-    return Encoder(words, TokenEmbedding(embedding, cfg.dropout), Stack(EncoderLayer, Shape.of(experiment)))

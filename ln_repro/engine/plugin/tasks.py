@@ -1,24 +1,70 @@
-"""Translation: sentence pairs with vectorised collation of mini-batches.
+"""The base class of all tasks, and translation, with vectorised collation of mini-batches.
 
 fairseq collates a mini-batch sentence by sentence in Python, which takes 10 to 18 ms for 4096 tokens of short
 sentences, in a thread that shares the interpreter with training. This is short compared to an update on a CPU, but not
 on a GPU.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
-from fairseq.data import LanguagePairDataset
+from fairseq.data import Dictionary, FairseqDataset, LanguagePairDataset, data_utils
 from fairseq.data.indexed_dataset import MMapIndexedDataset
+from fairseq.data.iterators import EpochBatchIterator
+from fairseq.tasks import FairseqTask
 from numpy.typing import NDArray
 
-from ln_repro.engine.plugin.task import LnTask
+from ln_repro.errors import UserError
 from ln_repro.experiment.settings import Experiment
-from ln_repro.model.batch import Batch
+from ln_repro.model.batch import Batch, Log
 
 Ids = NDArray[np.int64]
+
+
+def per_token(logs: Iterable[Log]) -> dict[str, float]:
+    """Return both losses of some mini-batches, given by their logs in nats, in bits per target token."""
+    sums = {"loss": 0.0, "nll_loss": 0.0, "sample_size": 0.0}
+    for log in logs:
+        for name in sums:
+            sums[name] += float(log[name])
+    tokens = max(sums.pop("sample_size"), 1)
+    return {name: nats / tokens / math.log(2) for name, nats in sums.items()}
+
+
+class LnTask(FairseqTask):
+    """A task on a binarised corpus, with its own validation metrics: fairseq's meters round to three digits."""
+
+    def __init__(self, experiment: Experiment, corpus: Path) -> None:
+        super().__init__(experiment)
+        self.experiment = experiment
+        self.corpus = corpus
+        self.languages = experiment.data.source_lang, experiment.data.target_lang
+
+    def load_words(self, language: str) -> Dictionary:
+        return Dictionary.load(str(self.corpus / f"dict.{language}.txt"))
+
+    def sides(self, split: str) -> list[MMapIndexedDataset]:
+        """Return the sentences of both sides of a split."""
+        prefix = self.corpus / f"{split}.{'-'.join(self.languages)}"
+        return [data_utils.load_indexed_dataset(f"{prefix}.{side}") for side in self.languages]
+
+    def metrics(self, logs: Sequence[Log]) -> dict[str, float]:
+        """Return the metrics of a validation, given by the logs of its mini-batches."""
+        return per_token(logs)
+
+    def get_batch_iterator(
+        self, dataset: FairseqDataset, max_tokens: int | None = None, *, decoding: bool = False, **settings: object
+    ) -> EpochBatchIterator:
+        """Return mini-batches, or raise `UserError` for an example that is longer than one; fairseq would leave it out.
+
+        In decoding, which gives such an example an empty hypothesis, it is left out.
+        """
+        if max_tokens and not decoding and (longest := int(np.max(dataset.sizes))) > max_tokens:
+            raise UserError(f"train.max_tokens: {max_tokens} is too small; the longest example has {longest} tokens")
+        return super().get_batch_iterator(dataset, max_tokens, **settings)
 
 
 class Side:
