@@ -4,24 +4,25 @@ import logging
 import math
 import time
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from fairseq import checkpoint_utils, utils
 from fairseq.data import iterators
+from torch import Tensor
 
 from ln_repro.engine.checkpoints import Checkpoints, State
 from ln_repro.engine.inputs import Inputs
-from ln_repro.engine.metric_buffer import MetricBuffer, on_host
 from ln_repro.engine.plugin.tasks import per_token
 from ln_repro.engine.probing import Probing, chosen_batches
 from ln_repro.engine.process_group import Group
 from ln_repro.engine.stop import StopRequest
-from ln_repro.engine.trainer import Gradients, StrictTrainer
+from ln_repro.engine.trainer import Gradients, StrictTrainer, Update
 from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.experiment.divergence import NOT_FINITE, Diverged, stuck
-from ln_repro.model.batch import Batch
+from ln_repro.model.batch import Batch, Log
 from ln_repro.model.schemes.later import initialise_admin
 from ln_repro.records import provenance
 from ln_repro.records.run_dir import RunFolder
@@ -280,3 +281,48 @@ class Loop:
         """Raise an error if the run is another process's now: its command was suspended, or its directory deleted."""
         if lost(folder := self.events.path.parent, self.session):
             raise LnReproError(f"{folder} was deleted or taken over by another process")
+
+
+class MetricBuffer:
+    """Collects updates, then reads and checks them in order.
+
+    ``done`` is the number of updates before this session, and ``last_loss`` the loss of the last one, in bits.
+    """
+
+    def __init__(self, done: int, last_loss: float | None) -> None:
+        self.last_loss = last_loss
+        self.last = Update(done, math.nan, (), math.nan)
+        """The last update with finite numbers."""
+        self.logs: list[Log] = []
+        """The logs of mini-batches that were read since the last report."""
+        self.unread: list[Update] = []
+        """The updates whose numbers have not been read."""
+
+    def flush(self, group: Group) -> None:
+        """Read and check all unread updates; those after a divergence are dropped.
+
+        Raises:
+            FloatingPointError: a loss or a gradient is not finite; the update is not counted.
+            RuntimeError: the processes have different gradients.
+        """
+        updates, self.unread = self.unread, []
+        numbers = on_host([{"logs": update.logs, "gnorm": update.gnorm} for update in updates])
+        if not group.same([values["gnorm"] for values in numbers]):
+            raise RuntimeError("the processes of this run have different gradients; use GPUs of one type")
+        for update, values in zip(updates, numbers, strict=True):
+            if not math.isfinite(values["gnorm"]):
+                raise FloatingPointError("gradients are Nan/Inf")  # fairseq's message; it skips such a step
+            loss = per_token(values["logs"])["loss"]
+            if not math.isfinite(loss):
+                raise FloatingPointError("the loss is not finite")
+            self.last = replace(update, **values)
+            self.logs += values["logs"]
+            self.last_loss = loss
+
+
+def on_host(nested: list[Any]) -> list[Any]:
+    """Return nested lists and dicts with every scalar tensor replaced by a number, in a single transfer."""
+    scalars: list[Tensor] = []
+    utils.apply_to_sample(scalars.append, nested)
+    numbers = iter(torch.stack(scalars).tolist() if scalars else [])
+    return utils.apply_to_sample(lambda _: next(numbers), nested) if nested else []

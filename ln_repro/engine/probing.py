@@ -11,10 +11,9 @@ from torch import Tensor
 from ln_repro.engine.plugin.optimizers import preconditioner, threshold
 from ln_repro.engine.trainer import StrictTrainer
 from ln_repro.model.batch import Batch
-from ln_repro.model.probes.changes import relative_changes
 from ln_repro.model.probes.collapse import collapse
 from ln_repro.model.probes.curvature import Sharpness, mean_loss
-from ln_repro.model.probes.gradients import probe
+from ln_repro.model.probes.norms import probe, relative_changes
 from ln_repro.system.files import Json
 
 

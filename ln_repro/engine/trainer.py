@@ -3,6 +3,7 @@
 import resource
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
@@ -16,7 +17,6 @@ from torch import distributed
 
 from ln_repro.engine.checkpoints import State
 from ln_repro.engine.inputs import Inputs
-from ln_repro.engine.metric_buffer import Update
 from ln_repro.engine.plugin.bert import Classified, LnClassification, LnMaskedLm
 from ln_repro.engine.plugin.loss import LabelSmoothedCrossEntropy
 from ln_repro.engine.plugin.model import LnClassifier, LnEncoder, LnTransformer
@@ -37,6 +37,19 @@ STREAMS_APART = 2**32 + 2_654_435_769
 bits, 2^32 times the golden ratio, matter to a CPU's generator: multiples up to 1000 differ by over 10^6 modulo 2^32."""
 Gradients = tuple[list[Log], torch.Tensor | float]
 """The logs of mini-batches whose gradients the parameters have, and the factor that makes these means over tokens."""
+
+
+@dataclass(frozen=True)
+class Update:
+    """The number of an update, its learning rate, the logs of its mini-batches, and its gradient norm.
+
+    Logs and norm are tensors on the device until they are read.
+    """
+
+    number: int
+    lr: float
+    logs: Sequence[Log]
+    gnorm: torch.Tensor | float
 
 
 def parts(inputs: Inputs) -> tuple[LnTask, Any, Any]:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from ln_repro.model import init
 from ln_repro.model.layers import DecoderLayer, EncoderLayer, Shape, Stack, TokenEmbedding
-from ln_repro.model.probes.gradients import Weights, gradient_norms, layer_weights
+from ln_repro.model.probes.norms import Weights, gradient_norms, layer_weights
 from ln_repro.theory.lemmas import summary
 from ln_repro.theory.unit import Measurement, Unit
 

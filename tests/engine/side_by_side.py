@@ -38,7 +38,7 @@ from fairseq import checkpoint_utils, tasks, utils  # noqa: E402
 from fairseq.trainer import Trainer  # noqa: E402
 
 from benchmarks.baselines import stock_configuration  # noqa: E402
-from ln_repro.engine.metric_buffer import on_host  # noqa: E402
+from ln_repro.engine.loop import on_host  # noqa: E402
 from ln_repro.engine.trainer import StrictTrainer  # noqa: E402
 from ln_repro.system.distributed import Rank  # noqa: E402
 from tests.engine.made import stock_names  # noqa: E402

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from ln_repro.engine.checkpoints import Checkpoints
-from ln_repro.engine.metric_buffer import MetricBuffer, Update
+from ln_repro.engine.loop import MetricBuffer
 from ln_repro.engine.plugin.tasks import per_token
 from ln_repro.engine.process import Worker
 from ln_repro.engine.process_group import Group
-from ln_repro.engine.trainer import STREAMS_APART, seeded
+from ln_repro.engine.trainer import STREAMS_APART, Update, seeded
 from ln_repro.errors import Interrupted
 from ln_repro.experiment.divergence import NOT_FINITE
 from ln_repro.records.events import Events

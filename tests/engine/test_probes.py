@@ -10,9 +10,8 @@ from torch import nn
 
 from ln_repro.engine.plugin.optimizers import cap_changes, preconditioner, threshold
 from ln_repro.engine.probing import Probing
-from ln_repro.model.probes.changes import relative_changes
 from ln_repro.model.probes.curvature import Sharpness, mean_loss
-from ln_repro.model.probes.gradients import gradient_norms, layer_weights
+from ln_repro.model.probes.norms import gradient_norms, layer_weights, relative_changes
 from tests.engine.made import adam, criterion, sample, sgd
 from tests.examples import experiment
 

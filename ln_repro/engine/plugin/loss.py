@@ -8,7 +8,7 @@ from fairseq.criterions import FairseqCriterion
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from ln_repro.engine.plugin.precision import LOW_PRECISION, weights_in
+from ln_repro.engine.plugin.precision import weights_in
 from ln_repro.engine.plugin.tasks import LnTask
 from ln_repro.experiment.settings import Experiment
 from ln_repro.model.batch import Batch, Log
@@ -55,7 +55,7 @@ class LabelSmoothedCrossEntropy(FairseqCriterion):
     def __init__(self, experiment: Experiment, task: LnTask) -> None:
         super().__init__(task)
         self.label_smoothing = experiment.train.label_smoothing
-        self.low_precision = LOW_PRECISION.get(experiment.precision)
+        self.low_precision = torch.bfloat16 if experiment.precision == "bf16" else None
 
     def forward(self, model: nn.Module, sample: Batch) -> tuple[Tensor, int, Log]:
         """Return the loss, the number of target tokens, and the log, a dict of sums."""

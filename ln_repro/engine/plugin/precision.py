@@ -12,8 +12,6 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-LOW_PRECISION = {"bf16": torch.bfloat16}
-
 
 class CastTogether(torch.autograd.Function):
     """Cast tensors by one operation, and their gradients to fp32 by another."""

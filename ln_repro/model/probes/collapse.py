@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from ln_repro.model.batch import Batch, Criterion, Model
 from ln_repro.model.layers import Stack
-from ln_repro.model.probes.gradients import gradient_norms, layer_weights
+from ln_repro.model.probes.norms import gradient_norms, layer_weights
 from ln_repro.model.sub_layers import Attention
 
 GRADIENTS = ("encoder.w2", "decoder.w2", "decoder.cross.v")
