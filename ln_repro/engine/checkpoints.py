@@ -9,9 +9,10 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 from ln_repro.errors import LnReproError
-from ln_repro.system.files import Json, read_json, sha256, sync, write_atomically
+from ln_repro.system.files import Json, sha256, sync, write_atomically
 
 MANIFEST = "manifest.json"
+KEPT_STATES = 2
 
 
 @dataclass(frozen=True)
@@ -62,15 +63,16 @@ class Checkpoints:
 
     def entries(self) -> list[Checkpoint]:
         """Return the entries of the manifest, oldest first."""
+        manifest = self.folder / MANIFEST
         try:
-            return [Checkpoint(**entry) for entry in read_json(self.folder / MANIFEST, list) or []]
-        except TypeError:
-            raise LnReproError(f"{self.folder / MANIFEST}: is damaged; delete it to train afresh") from None
+            return [Checkpoint(**entry) for entry in json.loads(manifest.read_bytes())] if manifest.exists() else []
+        except (TypeError, ValueError):  # not ignored, or the whole run would be trained again
+            raise LnReproError(f"{manifest}: is damaged; delete it to train afresh") from None
 
-    def save(self, kind: str, update: int, epoch: int, write: Callable[[Path], None], keep: int | None = None) -> None:
-        """Write a checkpoint with ``write``, and list it once it is complete and on disk.
+    def save(self, kind: str, update: int, epoch: int, write: Callable[[Path], None]) -> None:
+        """Write a checkpoint with ``write``, and list it once it is complete and on disk; older states are deleted.
 
-        Only the newest ``keep`` of this kind are kept; None keeps all. A crash loses at most this checkpoint.
+        A crash loses at most this checkpoint.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         name = f"epoch{epoch}.pt" if kind == "weights" else f"update{update}.pt"
@@ -80,7 +82,7 @@ class Checkpoints:
         sync(part)
         part.replace(self.folder / name)
         entries = [old for old in self.entries() if old.file != name] + [entry]
-        dropped = [old for old in entries if old.kind == kind][:-keep] if keep else []
+        dropped = [old for old in entries if old.kind == "state"][:-KEPT_STATES]
         self._list([old for old in entries if old not in dropped])
         for old in dropped:
             (self.folder / old.file).unlink(missing_ok=True)

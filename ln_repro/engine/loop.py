@@ -29,7 +29,6 @@ from ln_repro.records.run_dir import RunFolder
 from ln_repro.system.directory_lock import lost, newest
 from ln_repro.system.files import sync
 
-KEPT_STATES = 2
 logger = logging.getLogger(__name__)
 
 
@@ -256,16 +255,16 @@ class Loop:
             tokens=self.tokens,
             processes=self.group.rank.size,
         )
-        self._save("state", lambda path: self.trainer.save_checkpoint(str(path), asdict(state)), KEPT_STATES)
+        self._save("state", lambda path: self.trainer.save_checkpoint(str(path), asdict(state)))
         self.saved = time.monotonic()
 
-    def _save(self, kind: str, write: Callable[[Path], None], keep: int | None = None) -> None:
+    def _save(self, kind: str, write: Callable[[Path], None]) -> None:
         """Save a checkpoint from the first process, after the events."""
         began = time.monotonic()
         if self.group.rank.leads:
             self._check_lock()
             sync(self.events.path)
-            self.checkpoints.save(kind, self.update, self.epoch, write, keep)
+            self.checkpoints.save(kind, self.update, self.epoch, write)
         self.saving += time.monotonic() - began
 
     def _write_weights(self, path: Path) -> None:

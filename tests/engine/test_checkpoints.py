@@ -3,6 +3,7 @@
 import pytest
 
 from ln_repro.engine.checkpoints import Checkpoints
+from ln_repro.errors import LnReproError
 
 CONTENT = bytes(range(256)) * 40
 
@@ -11,7 +12,7 @@ CONTENT = bytes(range(256)) * 40
 def saved(tmp_path):
     checkpoints = Checkpoints(tmp_path / "check points'\n")
     for update in (10, 20, 30):
-        checkpoints.save("state", update, 1, lambda path, u=update: path.write_bytes(CONTENT + bytes([u])), keep=2)
+        checkpoints.save("state", update, 1, lambda path, u=update: path.write_bytes(CONTENT + bytes([u])))
     checkpoints.save("weights", 30, 1, lambda path: path.write_bytes(b"weights"))
     return checkpoints
 
@@ -34,6 +35,13 @@ def test_a_damaged_state_is_renamed_or_a_missing_one_reported_and_the_one_before
     assert ("update30.pt" if content is not None else "update30.pt is missing") in said[0]
 
 
+@pytest.mark.parametrize("content", ['[{"file": "upd', "{}x", '[["state", 30]]', "null", '[{"file": "update30.pt"}]'])
+def test_a_damaged_manifest_is_an_error_and_not_a_new_run(saved, content):
+    (saved.folder / "manifest.json").write_text(content)
+    with pytest.raises(LnReproError, match="is damaged; delete it to train afresh"):
+        saved.resume_point(pytest.fail)
+
+
 def test_a_crash_while_writing_leaves_the_ones_before(saved):
     def crash(path):
         path.write_bytes(CONTENT[:100])
@@ -41,7 +49,7 @@ def test_a_crash_while_writing_leaves_the_ones_before(saved):
 
     for update, ending in ((40, ""), (50, ".tmp")):  # fairseq writes a temporary file of its own
         with pytest.raises(KeyboardInterrupt):
-            saved.save("state", update, 2, lambda path, end=ending: crash(path.with_name(path.name + end)), keep=2)
+            saved.save("state", update, 2, lambda path, end=ending: crash(path.with_name(path.name + end)))
     (saved.folder / "update99.pt").write_bytes(CONTENT)  # renamed, but not yet listed
     assert saved.resume_point(lambda _: None).update == 30
     saved.forget_after(30)

@@ -133,13 +133,9 @@ def attention(q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None = None, 
 
 
 @outside_vmap
-def drop(x: Tensor, p: float) -> Tensor:
-    """Drop entries of (rows, ...)."""
-    return Dropout.apply(x, p)  # type: ignore[no-untyped-call]
-
-
 def dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    return drop(x, p) if training and p else x
+    """Drop entries of (rows, ...)."""
+    return Dropout.apply(x, p) if training and p else x  # type: ignore[no-untyped-call]
 
 
 STEPPING_OUT: dict[Callable[..., Any], Callable[..., Tensor]] = {
