@@ -20,7 +20,7 @@ class Checkpoint:
     """An entry of the manifest.
 
     ``kind`` is ``weights`` (after an epoch: torch's file of ``{"model": parameters by name}``) or ``state`` (what a
-    resume needs: fairseq's file, with a `State`).
+    resume needs: `ln_repro.engine.trainer.StrictTrainer.save_state`).
     """
 
     file: str
@@ -33,7 +33,7 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class State:
-    """What a ``state`` contains in addition to fairseq's part: parameters, optimizer, schedule and number of updates.
+    """What a ``state`` contains in addition to parameters, optimizer and number of updates.
 
     The defaults are those of a new run. No state of a random generator is saved, because each update sets the seeds.
     """
@@ -50,9 +50,9 @@ class State:
     """Number of processes that trained."""
 
     @classmethod
-    def of(cls, extra: Json | None) -> "State":
-        """Return the state from fairseq's ``extra_state``, which also has entries of its own; None is a new run's."""
-        return cls(**{entry.name: extra[entry.name] for entry in fields(cls)}) if extra else cls()
+    def of(cls, saved: Json) -> "State":
+        """Return the state from its saved fields; older files also have some of fairseq's."""
+        return cls(**{entry.name: saved[entry.name] for entry in fields(cls)})
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Checkpoints:
     def forget_after(self, update: int) -> None:
         """Remove the entries after ``update``, from which training resumes, and files of saves that were cut off."""
         self._list([entry for entry in self.entries() if entry.update <= update])
-        for part in self.folder.glob("*.pt.part*"):  # fairseq first writes .part.tmp
+        for part in self.folder.glob("*.pt.part"):
             part.unlink()
 
     def _intact(self, entry: Checkpoint, warn: Callable[[str], None]) -> bool:

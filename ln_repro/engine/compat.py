@@ -3,7 +3,6 @@
 `apply` must run before fairseq is imported, and runs only in workers.
 """
 
-import argparse
 import dataclasses
 import sys
 import warnings
@@ -13,11 +12,10 @@ INSTALL = "pip install --no-deps fairseq==0.12.2"
 
 
 def apply() -> None:
-    """Make fairseq importable and its checkpoints loadable; may be called twice."""
+    """Make fairseq importable; may be called twice."""
     hide_trackers()
     quiet_warnings()
     import_with_hashable_dataclasses()
-    trust_checkpoint_types()
     leave_the_compiler_out()
     leave_cudnn_attention_out()
 
@@ -53,13 +51,6 @@ def import_with_hashable_dataclasses() -> None:
         import fairseq  # noqa: F401
     finally:
         dataclasses.dataclass = original
-
-
-def trust_checkpoint_types() -> None:
-    """Let `torch.load` read fairseq's checkpoints, which contain an `argparse.Namespace`, with ``weights_only``."""
-    import torch
-
-    torch.serialization.add_safe_globals([argparse.Namespace])
 
 
 def leave_the_compiler_out() -> None:

@@ -4,12 +4,12 @@ import logging
 import math
 import time
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from fairseq import checkpoint_utils, utils
+from fairseq import utils
 from fairseq.data import iterators
 from torch import Tensor
 
@@ -57,10 +57,9 @@ class Loop:
         model = self.trainer.get_model()
         logger.info(model)
         self.trainer.task.load_dataset("valid")
-        extra, self.batches = checkpoint_utils.load_checkpoint(self.trainer.cfg.checkpoint, self.trainer)
+        saved, self.batches = self.trainer.resume(inputs.resume)
         if not group.same([self.update]):
             raise UserError(f"{inputs.resume}: not every process sees this file; use a shared disk")
-        saved = State.of(extra)
         known = self.update, saved.tokens, self.checkpoints.weights()
         self.tokens = self.events.tokens_until(*known) if group.rank.leads else 0
         self.trainer.get_valid_iterator("valid")  # an invalid validation set must fail now
@@ -255,7 +254,7 @@ class Loop:
             tokens=self.tokens,
             processes=self.group.rank.size,
         )
-        self._save("state", lambda path: self.trainer.save_checkpoint(str(path), asdict(state)))
+        self._save("state", lambda path: self.trainer.save_state(path, state))
         self.saved = time.monotonic()
 
     def _save(self, kind: str, write: Callable[[Path], None]) -> None:

@@ -3,13 +3,15 @@
 import resource
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from fairseq import utils
+from fairseq.data.iterators import EpochBatchIterator
 from fairseq.dataclass.configs import FairseqConfig
 from fairseq.trainer import Trainer
 from omegaconf import DictConfig, ListConfig, OmegaConf
@@ -24,7 +26,6 @@ from ln_repro.engine.plugin.optimizers import RampAndTail, gradients, optimizer_
 from ln_repro.engine.plugin.tasks import LnTask, LnTranslation
 from ln_repro.model.batch import Batch, Log
 from ln_repro.system.distributed import Rank
-from ln_repro.system.files import Json
 
 PARTS: dict[str, tuple[Any, Any, Any]] = {
     "translation": (LnTranslation, LnTransformer, LabelSmoothedCrossEntropy),
@@ -101,11 +102,6 @@ def configuration(inputs: Inputs, rank: Rank) -> DictConfig | ListConfig:
     values = {
         "common": {"seed": inputs.experiment.torch_seed, "cpu": inputs.on_cpu},
         "dataset": {"max_tokens": train.max_tokens, "batch_size": train.max_sentences, "num_workers": 0},
-        "checkpoint": {
-            "save_dir": str(inputs.folder / "checkpoints"),
-            "load_checkpoint_on_all_dp_ranks": True,  # broadcasting it needs pickles that torch rejects
-            **({"restore_file": str(inputs.resume)} if inputs.resume else {}),
-        },
         "distributed_training": {
             "distributed_world_size": rank.size, "distributed_rank": rank.index, "device_id": rank.local,
         },
@@ -186,19 +182,33 @@ class StrictTrainer(Trainer):
         """Return the logs, or with several processes their sums over all of them."""
         return logs if self.data_parallel_world_size == 1 else [sums_over_processes(logs, self.device)]
 
-    def state_dict(self) -> Json:
-        """Return fairseq's state without its configuration, which it would not read again without a task's."""
-        self.consolidate_optimizer()
-        return {**super().state_dict(), "cfg": None}
+    def save_state(self, path: Path, state: State) -> None:
+        """Save all that an exact resume needs, under fairseq's names."""
+        content = {
+            "model": self.get_model().state_dict(),
+            "last_optimizer_state": self.optimizer.state_dict(),
+            "optimizer_history": [{"num_updates": self.get_num_updates()}],
+            "extra_state": asdict(state),
+        }
+        torch.save(utils.move_to_cpu(content), path)
 
-    def load_checkpoint(self, filename: str, *args: object, **kwargs: object) -> Json | None:
-        """Load a checkpoint; if the number of processes has changed, convert the position in the epoch."""
-        extra: Json | None = super().load_checkpoint(filename, *args, **kwargs)
-        if extra:
-            saved = State.of(extra)
-            batches = saved.train_iterator["iterations_in_epoch"] * saved.processes
-            saved.train_iterator["iterations_in_epoch"] = batches // self.data_parallel_world_size  # in ``extra``, too
-        return extra
+    def resume(self, path: Path | None) -> tuple[State, EpochBatchIterator]:
+        """Load what `save_state` has saved, if there is such a file; return its `State` and the mini-batches after it.
+
+        If the number of processes has changed, the position in the epoch is converted.
+        """
+        if path is None or not path.exists():
+            return State(), self.get_train_iterator(epoch=1)
+        saved = torch.load(path, map_location="cpu", weights_only=True)
+        self.get_model().load_state_dict(saved["model"])
+        self.optimizer.load_state_dict(saved["last_optimizer_state"])
+        self.set_num_updates(saved["optimizer_history"][-1]["num_updates"])
+        state = State.of(saved["extra_state"])
+        position = state.train_iterator
+        of_all = position["iterations_in_epoch"] * state.processes
+        batches = self.get_train_iterator(position["epoch"])
+        batches.load_state_dict({**position, "iterations_in_epoch": of_all // self.data_parallel_world_size})
+        return state, batches
 
     @property
     def peak_memory_mb(self) -> int:

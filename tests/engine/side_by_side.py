@@ -34,7 +34,7 @@ experiment = build(compose([*overrides, *FIXED]))  # before fairseq fills Hydra'
 version.setbase("1.1")  # which fairseq asks for
 compat.apply()
 
-from fairseq import checkpoint_utils, tasks, utils  # noqa: E402
+from fairseq import tasks, utils  # noqa: E402
 from fairseq.trainer import Trainer  # noqa: E402
 
 from benchmarks.baselines import stock_configuration  # noqa: E402
@@ -97,7 +97,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         stock, rounding = (Side(Path(name), stock=True) for _ in range(2))
         step = Side(Path(name), stock=False)
-    _, batches = checkpoint_utils.load_checkpoint(step.trainer.cfg.checkpoint, step.trainer)
+    _, batches = step.trainer.resume(None)
     step.trainer.lr_scheduler.plan(experiment.learning_rate(len(batches)))
     assert step.parameters.keys() <= stock.parameters.keys()  # which has idle copies of some
     utils.set_torch_seed(1)

@@ -89,7 +89,7 @@ def test_a_probed_training_is_the_same_bit_for_bit(trained, tmp_path, probe):
 
 @pytest.mark.parametrize("lost", ["train", "valid"])
 def test_a_run_whose_events_are_lost_is_not_resumed(trained, tmp_path, lost):
-    folder = tmp_path / "run"
+    folder = tmp_path / "run of ${USER}"  # which is not to be replaced
     assert trained(folder, "kill", "_write_weights", 2) == -9
     events = folder / "events.jsonl"
     lines = events.read_text().splitlines(keepends=True)
@@ -125,7 +125,7 @@ def test_a_stop_or_a_kill_in_a_validation_changes_and_costs_nothing(trained, tmp
 
 
 def test_the_time_of_saving_counts_as_training_and_a_state_is_also_saved_by_time(trained, tmp_path):
-    assert trained(tmp_path / "slow", "sleep", "save_checkpoint", 2, train__save_every=7) == 0
+    assert trained(tmp_path / "slow", "sleep", "save_state", 2, train__save_every=7) == 0
     events = Events(tmp_path / "slow" / "events.jsonl").read()
     slow = max((event for event in events if event["kind"] == "train"), key=lambda event: event["saving"])
     assert slow["seconds"] > slow["saving"] > 1

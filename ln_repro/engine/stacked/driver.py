@@ -138,7 +138,7 @@ def difference(inputs: Inputs) -> float:
     experiments = [
         inputs.experiment.model_copy(update={"precision": "fp32", "lr": rate, "schedule": schedule}) for rate in RATES
     ]
-    trainers = [StrictTrainer(replace(inputs, experiment=run, resume=None), Rank()) for run in experiments]
+    trainers = [StrictTrainer(replace(inputs, experiment=run), Rank()) for run in experiments]
     batches = trainers[0].get_train_iterator(1).next_epoch_itr(fix_batches_to_gpus=False, shuffle=True)
     first, *checked = islice(
         iterators.GroupedIterator(batches, inputs.experiment.train.batches_per_update), 1 + CHECKED
