@@ -107,7 +107,7 @@ def test_a_run_of_two_processes_is_resumed_in_one(command, tmp_path):
     done = max(losses(stopped))
     assert done < max(losses(whole))
     plain = stopped.environment.get("PYTHONPATH", "")
-    hide = "isfile = os.path.isfile; os.path.isfile = lambda path: not str(path).endswith('.pt') and isfile(path)"
+    hide = "from pathlib import Path as P; seen = P.exists; P.exists = lambda path: path.suffix != '.pt' and seen(path)"
     change_second_process(stopped, tmp_path, hide)
     assert "not every process sees this file" in torchrun(stopped, 2).communicate(timeout=HANGS_SECONDS)[1]
     stopped.environment["PYTHONPATH"] = plain
