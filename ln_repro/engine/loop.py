@@ -19,7 +19,7 @@ from ln_repro.engine.plugin.tasks import per_token
 from ln_repro.engine.probing import Probing, chosen_batches
 from ln_repro.engine.process_group import Group
 from ln_repro.engine.stop import StopRequest
-from ln_repro.engine.trainer import Gradients, StrictTrainer, Update
+from ln_repro.engine.trainer import Gradients, StrictTrainer, Update, save
 from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.experiment.divergence import NOT_FINITE, Diverged, stuck
 from ln_repro.model.batch import Batch, Log
@@ -267,7 +267,7 @@ class Loop:
         self.saving += time.monotonic() - began
 
     def _write_weights(self, path: Path) -> None:
-        torch.save({"model": utils.move_to_cpu(self.trainer.get_model().state_dict())}, path)
+        save({"model": self.trainer.get_model().state_dict()}, path)
 
     def _write(self, kind: str, **values: object) -> None:
         """Write an event from the first process."""

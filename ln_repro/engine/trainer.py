@@ -26,6 +26,7 @@ from ln_repro.engine.plugin.optimizers import RampAndTail, gradients, optimizer_
 from ln_repro.engine.plugin.tasks import LnTask, LnTranslation
 from ln_repro.model.batch import Batch, Log
 from ln_repro.system.distributed import Rank
+from ln_repro.system.files import Json
 
 PARTS: dict[str, tuple[Any, Any, Any]] = {
     "translation": (LnTranslation, LnTransformer, LabelSmoothedCrossEntropy),
@@ -86,6 +87,16 @@ def seeded(samples: list[Batch], seed: int, rank: int, processes: int) -> list[B
     """
     streams = zip(count(rank, processes), samples, strict=False)
     return [{**sample, "seed": seed + stream * STREAMS_APART} for stream, sample in streams if sample] or samples[:1]
+
+
+def save(content: Json, path: Path) -> None:
+    """Write nested tensors to a file, each without the rest of a matrix of which it is a row, as in a stack of runs."""
+
+    def compact(tensor: torch.Tensor) -> torch.Tensor:
+        tensor = tensor.cpu()
+        return tensor.clone() if tensor.untyped_storage().nbytes() > tensor.nbytes else tensor
+
+    torch.save(utils.apply_to_sample(compact, content), path)
 
 
 def counted(log: Log, ignored: bool) -> Log:
@@ -190,7 +201,7 @@ class StrictTrainer(Trainer):
             "optimizer_history": [{"num_updates": self.get_num_updates()}],
             "extra_state": asdict(state),
         }
-        torch.save(utils.move_to_cpu(content), path)
+        save(content, path)
 
     def resume(self, path: Path | None) -> tuple[State, EpochBatchIterator]:
         """Load what `save_state` has saved, if there is such a file; return its `State` and the mini-batches after it.
