@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ln_repro.claims.intervals import Interval
-from ln_repro.model.probes.gradients import gradient_norms
+from ln_repro.model.probes.norms import gradient_norms
 from ln_repro.theory.unit import Measurement, Unit
 
 NUMBERS = 2**20  # number of Gaussian numbers drawn for the check of Lemma 1

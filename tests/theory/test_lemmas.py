@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ln_repro.model.probes.gradients import gradient_norms
+from ln_repro.model.probes.norms import gradient_norms
 from ln_repro.theory import lemmas
 from ln_repro.theory.lemmas import PLACEMENTS, Placement, Weights, feed_forward, forward, layer_norm, xavier
 from ln_repro.theory.unit import Unit

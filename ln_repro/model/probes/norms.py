@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from functools import partial
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ln_repro.model.batch import Batch, Criterion, Model
 from ln_repro.model.layers import Stack
