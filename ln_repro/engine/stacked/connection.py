@@ -7,11 +7,11 @@ Each side notices at once when the other one has ended.
 
 import json
 import os
-import select
 import socket
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
+from multiprocessing.connection import wait
 
 from ln_repro.engine.inputs import Inputs, read
 from ln_repro.engine.stop import POLL_SECONDS, StopRequest
@@ -28,7 +28,7 @@ def train_in_stack(descriptor: int, lock: int, arguments: Sequence[str], stop: S
     passed_on = False
     with socket.socket(fileno=descriptor) as stack, suppress(ConnectionError):
         socket.send_fds(stack, [json.dumps(arguments).encode()], [lock])
-        while not select.select([stack], [], [], POLL_SECONDS)[0]:
+        while not wait([stack], POLL_SECONDS):
             if stop and not passed_on:
                 stack.send(b"stop")
                 passed_on = True
@@ -46,7 +46,7 @@ class Row(StopRequest):
         self.process = process
 
     def __bool__(self) -> bool:
-        return bool(self.process) or bool(select.select([self.worker], [], [], 0)[0])
+        return bool(self.process) or bool(wait([self.worker], 0))
 
     def join(self) -> Inputs | None:
         """Wait for the worker, and return the inputs of the run; None if it has ended without training."""
