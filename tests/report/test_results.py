@@ -9,6 +9,7 @@ from ln_repro.claims.causes import ARMS, VANISHING, area_under_curve, probes, se
 from ln_repro.claims.lr50 import CELLS
 from ln_repro.claims.rates import lowest_loss
 from ln_repro.records.archive import Run
+from ln_repro.report.figure_ramp import counted, maps
 from ln_repro.system.paths import CHECKOUT
 from tests import committed
 
@@ -46,6 +47,16 @@ def test_the_ramp_that_post_ln_and_deepnorm_need_is_first_of_all_the_encoders() 
     assert (sum(without), len(without)) == (2, 8)
     (failing,) = (run for run in evidence.curve("postln_warm_encoder")[0.002] if not evidence.trained(run))
     assert min(*relative_gradients(failing, "encoder"), *relative_gradients(failing, "decoder")) > 1e-4
+
+
+def test_the_ramp_that_post_ln_needs_grows_with_the_rate_and_pre_ln_hardly_needs_any() -> None:
+    archive = committed.archive()
+    post, pre = (counted(archive, maps(archive)[norm]) for norm in ("postln", "preln"))
+    needed = {0.001: 0, 0.002: 100, 0.004: 400, 0.008: 800}
+    for (length, rate), (trained, runs) in post.items():
+        assert runs >= 3 and (trained == runs) is (length >= needed[rate] and (length, rate) != (12, 0.001))
+    assert all((trained == runs) is ((length, rate) != (0, 0.008)) for (length, rate), (trained, runs) in pre.items())
+    assert pre[0, 0.008] == (5, 10) and len(post) == len(pre) == 8 * 4
 
 
 def relative_gradients(run: Run, stack: str) -> list[float]:
