@@ -32,7 +32,7 @@ from ln_repro.system.files import explained
 from ln_repro.system.progress import plural
 
 OLD_REQUESTS = "LN_REPRO_OLD_REQUESTS"
-"""Variable for the position of the first request to stop runs that a detached sweep does not ignore."""
+"""Variable for the number of the first request to stop runs that a detached sweep does not ignore."""
 
 
 def sweep_command(options: argparse.Namespace) -> int:

@@ -1,13 +1,13 @@
 """The queued runs of a sweep: their files, their processes, and requests to stop them.
 
 A file has one composed experiment, so that later edits of YAML files do not affect it. A process is `ln-repro run` in a
-session of its own and with a log. Requests are in a file that sweeps on all machines with access to the folder read.
+session of its own and with a log. A request is a file that sweeps on all machines with access to the folder can see.
 """
 
 import socket
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from ln_repro.errors import UserError
@@ -81,21 +81,22 @@ def reason(status: int, log: Path) -> str:
 
 
 class Cancellations:
-    """The requests to stop runs in a runs folder, in the order of a file; those before position ``begin`` are ignored.
+    """The requests to stop runs in a runs folder, each a numbered file; those before number ``begin`` are ignored.
 
     By default, all are ignored that were made before this object was created.
     """
 
     def __init__(self, runs: Path, begin: int | None = None) -> None:
-        self.file = runs / "sweep" / "cancelled.txt"
-        end = self.file.stat().st_size if self.file.exists() else 0
-        self.begin = end if begin is None else begin
+        self.folder = runs / "sweep" / "requests"
+        self.begin = self._next() if begin is None else begin
 
     def request(self, names: Iterable[str]) -> None:
         """Request that runs be stopped, by the names of their directories (``ALL``: every run)."""
-        self.file.parent.mkdir(parents=True, exist_ok=True)
-        with self.file.open("ab", buffering=0) as file:
-            file.write("".join(f"\n{name}" for name in names).encode())  # after the end of one that was cut off
+        self.folder.mkdir(parents=True, exist_ok=True)
+        while True:
+            with suppress(FileExistsError), (self.folder / str(self._next())).open("x", encoding="utf-8") as file:
+                file.write("\n".join(names))
+                return
 
     def pending(self, name: str) -> bool:
         """Return whether there is a request to stop this run."""
@@ -103,8 +104,11 @@ class Cancellations:
 
     def requested(self) -> set[str]:
         """Return what was requested to stop."""
-        if not self.file.exists():
-            return set()
-        with self.file.open("rb") as file:
-            file.seek(self.begin)
-            return {*file.read().decode(errors="replace").splitlines()} - {""}
+        files = (self.folder / str(number) for number in self._numbers() if number >= self.begin)
+        return {name for file in files for name in file.read_text(encoding="utf-8").splitlines()}
+
+    def _next(self) -> int:
+        return 1 + max(self._numbers(), default=0)
+
+    def _numbers(self) -> list[int]:
+        return [int(file.name) for file in self.folder.glob("*") if file.name.isdecimal()]
