@@ -41,8 +41,8 @@ class Decoding(NamedTuple):
     weights: list[Checkpoint]
 
     @property
-    def text(self) -> str:
-        """The split of the corpus, which is the test set for `AVERAGE`."""
+    def corpus_split(self) -> str:
+        """The split of the corpus that is decoded, the test set for `AVERAGE`."""
         return "test" if self.split == AVERAGE else self.split
 
 
@@ -158,7 +158,7 @@ class Session:
                 elif not requested and (requested := self._undecoded(not training)):
                     out = self.folder.hypotheses(requested.split, requested.epoch, tokenised=True)
                     files = [self.folder.checkpoints / weights.file for weights in requested.weights]
-                    decoder.request(requested.text, {out: files})
+                    decoder.request(requested.corpus_split, {out: files})
                 elif not requested and not training:
                     break
                 decoder.stop_if_idle()
@@ -239,16 +239,16 @@ class Session:
         from ln_repro.corpus.tokenise import detokenise  # slow to import
 
         split, epoch, weights = decoding
-        data = decoding.text
+        corpus_split = decoding.corpus_split
         tokenised = stored_lines(self.folder.hypotheses(split, epoch, tokenised=True))
         plain = detokenise(tokenised, self.corpus.target_lang)
         text = "".join(f"{line}\n" for line in plain)
         self.folder.hypotheses(split, epoch).write_text(text, encoding="utf-8")
-        texts = (tokenised, self.corpus.tokenised(data)), (plain, self.corpus.references(data))
+        texts = (tokenised, self.corpus.tokenised(corpus_split)), (plain, self.corpus.references(corpus_split))
         epochs = {"epochs": [checkpoint.epoch for checkpoint in weights]} if split == AVERAGE else {}
-        restored = data in self.corpus.detokenised
+        restored = corpus_split in self.corpus.detokenised
         for flavour, pair in zip(bleu.FLAVOURS, texts, strict=True):
-            score, signature = bleu.score(flavour, *pair, self.experiment, data, len(weights), restored)
+            score, signature = bleu.score(flavour, *pair, self.experiment, corpus_split, len(weights), restored)
             values = {"flavour": flavour, "score": score, "signature": signature, **epochs}
             self.events.write("bleu", weights[-1].update, epoch, split=split, **values)
         self.scored.add((split, epoch))
