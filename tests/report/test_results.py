@@ -5,10 +5,9 @@ from statistics import fmean
 import numpy as np
 import pytest
 
-from ln_repro.claims.causes import ARMS, VANISHING, area_under_curve, probes, separation
+from ln_repro.claims.causes import ARMS, VANISHING, area_under_curve, probes, relative_gradients, separation
 from ln_repro.claims.lr50 import CELLS
 from ln_repro.claims.rates import lowest_loss
-from ln_repro.records.archive import Run
 from ln_repro.report.figure_ramp import counted, maps
 from ln_repro.system.paths import CHECKOUT
 from tests import committed
@@ -46,7 +45,7 @@ def test_the_ramp_that_post_ln_and_deepnorm_need_is_first_of_all_the_encoders() 
     without = [part.trained(run) for part in (explored, evidence) for run in part.curve("deepnorm_nowarm")[0.002]]
     assert (sum(without), len(without)) == (2, 8)
     (failing,) = (run for run in evidence.curve("postln_warm_encoder")[0.002] if not evidence.trained(run))
-    assert min(*relative_gradients(failing, "encoder"), *relative_gradients(failing, "decoder")) > 1e-4
+    assert min(norm for curve in relative_gradients(failing).values() for norm in curve.values()) > 1e-4
 
 
 def test_the_ramp_that_post_ln_needs_grows_with_the_rate_and_pre_ln_hardly_needs_any() -> None:
@@ -57,11 +56,6 @@ def test_the_ramp_that_post_ln_needs_grows_with_the_rate_and_pre_ln_hardly_needs
         assert runs >= 3 and (trained == runs) is (length >= needed[rate] and (length, rate) != (12, 0.001))
     assert all((trained == runs) is ((length, rate) != (0, 0.008)) for (length, rate), (trained, runs) in pre.items())
     assert pre[0, 0.008] == (5, 10) and len(post) == len(pre) == 8 * 4
-
-
-def relative_gradients(run: Run, stack: str) -> list[float]:
-    norms = [values["gradient"][f"{stack}.w2"][0] for values in probes(run, "collapse").values()]
-    return [norm / norms[0] for norm in norms]
 
 
 def test_the_arms_are_best_at_low_rates_where_post_ln_alone_gains_from_warm_up() -> None:
@@ -89,8 +83,8 @@ def test_tokens_become_alike_in_every_run_of_post_ln_at_too_high_a_rate_and_with
         if arm.startswith("postln"):
             collapsed += len(failing)
             assert all(of_run[max(of_run)] > 0.75 and max(of_run.values()) > 0.98 for of_run in cosines)
-            assert all(min(relative_gradients(run, "encoder")) < 1e-4 for run in failing)
-            assert all(min(relative_gradients(run, "encoder")) > 1e-3 for run in above if run not in failing)
+            assert all(min(relative_gradients(run)["encoder"].values()) < 1e-4 for run in failing)
+            assert all(min(relative_gradients(run)["encoder"].values()) > 1e-3 for run in above if run not in failing)
     assert collapsed == 40
     last = [probes(run, "collapse") for run in evidence.curve("postln_nowarm")[0.004]]
     losses = [values[max(values)]["nll"] for values in last]
