@@ -11,8 +11,8 @@ from ln_repro.claims.intervals import LINEAR
 from ln_repro.claims.judge import CLAIMS as ALL
 from ln_repro.claims.judge import Judged, Row, claim_rows, row_of
 from ln_repro.claims.metrics import BLEU, SEEDS, SHARE, more_seeds
+from ln_repro.claims.over_rates import JustAboveNothing
 from ln_repro.claims.rules.bert import FINE_TUNING
-from ln_repro.claims.rules.mt import JustAboveNothing
 from ln_repro.claims.rules.th import STATEMENTS
 from ln_repro.claims.rules.x import DeepAlone
 from ln_repro.experiment.compose import compose, expand

@@ -12,8 +12,8 @@ from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, REPRODUCED, fisher_exact, prediction_interval
 from ln_repro.claims.lr50 import CELLS, lr50
 from ln_repro.claims.metrics import Effect
+from ln_repro.claims.over_rates import AtBestRates, JustAboveNothing, NotStarved, RateFactor
 from ln_repro.claims.rates import at_edge, best_rate, usable_range
-from ln_repro.claims.rules.mt import AtBestRates, JustAboveNothing, NotStarved, RateFactor
 from ln_repro.records.archive import Run
 from tests.claims import recomputed
 from tests.claims.made import held, made

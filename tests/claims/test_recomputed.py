@@ -8,8 +8,8 @@ from ln_repro.claims.causes import ARMS, VANISHING, separation
 from ln_repro.claims.intervals import interval
 from ln_repro.claims.judge import CLAIMS, arms_of_rules
 from ln_repro.claims.metrics import TIMES_TO_FALL
+from ln_repro.claims.over_rates import AtBestRates
 from ln_repro.claims.rates import multiverse, usable_range
-from ln_repro.claims.rules.mt import AtBestRates
 from ln_repro.experiment.compose import CONF
 from ln_repro.experiment.registry import registered
 from tests.claims import recomputed

@@ -10,7 +10,8 @@ from ln_repro.claims.criteria import Claim, Finding, Report, Rule, Within
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, LINEAR, REPRODUCED, all_of, interval, verdict
 from ln_repro.claims.metrics import LOSS, UPDATES_TO_PRETRAINING_LOSS, Count, Effect, more_seeds
-from ln_repro.claims.rules.mt import AUDITED, SECOND, SECOND_AMENDMENT, RateFactor
+from ln_repro.claims.over_rates import RateFactor
+from ln_repro.claims.rules.amendments import AUDITED, SECOND, SECOND_AMENDMENT
 from ln_repro.claims.words import arm_words
 
 WRITTEN = "2026-11-21T20:08Z"  # when these rules were written: before any run that they judge

@@ -13,7 +13,8 @@ from ln_repro.claims.criteria import Claim, Finding, OverRates, Report, Rule, Tr
 from ln_repro.claims.evidence import Evidence, Rate
 from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, LOG, REPRODUCED, all_of, any_of
 from ln_repro.claims.metrics import BLEU, NLL_RATIO, SEEDS, SHARE, Count, Effect, Metric
-from ln_repro.claims.rules.mt import REGISTRY, SECOND, SECOND_AMENDMENT, TRAINED_BLEU, amended
+from ln_repro.claims.rules.amendments import REGISTRY, SECOND, SECOND_AMENDMENT, amended
+from ln_repro.claims.rules.mt import TRAINED_BLEU
 from ln_repro.claims.words import arm_words
 from ln_repro.records.archive import Run
 
