@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, geometric_mean, linear_regression, stdev
+from statistics import fmean, linear_regression, stdev
 
 from scipy.special import stdtrit
 
@@ -36,27 +36,30 @@ def prediction_interval(values: Sequence[float], level: float) -> Interval:
     return fmean(values) - reach, fmean(values) + reach
 
 
-def ratio_interval(ratios: Sequence[float], level: float = LEVEL) -> Interval:
-    """Return the interval of the geometric mean of positive ratios, unbounded for fewer than two."""
-    low, high = mean_interval([math.log(ratio) for ratio in ratios], level)
-    return math.exp(low), math.exp(high) if high < 700 else math.inf  # `math.exp` overflows above about 709
-
-
 @dataclass(frozen=True)
 class Scale:
-    """The scale on which means and intervals are computed: linear or logarithmic."""
+    """The scale on which values are averaged: linear or, for ratios, logarithmic."""
 
-    mean: Callable[[Sequence[float]], float]
-    interval: Callable[..., Interval]  # of the mean of some values, at a confidence level
-    zero: float  # the end of the scale, which no value reaches
+    transform: Callable[[float], float]
+    inverse: Callable[[float], float]
+    lower_end: float  # which no value reaches
 
     def has(self, values: Sequence[float]) -> bool:
         """Return whether every value is finite and, on the logarithmic scale, positive."""
-        return all(self.zero < value < math.inf for value in values)
+        return all(self.lower_end < value < math.inf for value in values)
+
+    def mean(self, values: Sequence[float]) -> float:
+        return self.inverse(fmean(map(self.transform, values)))
+
+    def interval(self, values: Sequence[float], level: float = LEVEL) -> Interval:
+        """Return the Student interval of the mean; unbounded for fewer than two values."""
+        low, high = mean_interval([*map(self.transform, values)], level)
+        return self.inverse(low), self.inverse(high)
 
 
-LINEAR = Scale(fmean, mean_interval, -math.inf)
-LOG = Scale(geometric_mean, ratio_interval, 0.0)  # of ratios: twice and half as long are equally far from 1
+LINEAR = Scale(float, float, -math.inf)
+LOG = Scale(math.log, lambda x: math.exp(x) if x < 700 else math.inf, 0.0)  # `math.exp` overflows above about 709
+"""On the logarithmic scale, twice and half as long are equally far from 1; the mean is the geometric one."""
 
 
 def interval(values: Sequence[float], scale: Scale = LINEAR, level: float = LEVEL) -> Interval:

@@ -99,9 +99,8 @@ def more_seeds(values: Sequence[float], regions: Sequence[Interval], scale: Scal
     """
     if not scale.has(values) or len(values) < 2:
         return f"{SEEDS} seeds" if len(values) < SEEDS else None
-    transform: Callable[[float], float] = math.log if scale is LOG else float
-    low, high = map(transform, interval(values, scale, level))
-    ends = [transform(end) for region in regions for end in region if math.isfinite(end)]
+    low, high = map(scale.transform, scale.interval(values, level))
+    ends = [scale.transform(end) for region in regions for end in region if math.isfinite(end)]
     distance = min((abs((low + high) / 2 - end) for end in ends if low < end < high), default=0.0)
     return f"about {math.ceil(len(values) * ((high - low) / 2 / distance) ** 2)} seeds" if distance else None
 
