@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ln_repro.claims.evidence import Arm, interventions
 from ln_repro.claims.intervals import LEVEL, Interval, prediction_interval
@@ -25,7 +26,16 @@ LOSS, NLL, BLEU, ACCURACY = "loss", "valid NLL", "test BLEU", "accuracy"
 COLUMNS = {NLL: "valid_nll_loss", BLEU: "test_bleu_tokenised", ACCURACY: "valid_accuracy"}
 LEAST_HALF_WIDTH = {BLEU: 0.1}
 """Minimum half-width of an interval: the last reported digit of a quantity; 0.01 for other quantities."""
-Key = tuple[str, int, int]  # a quantity, the epoch and the update
+
+
+class Key(NamedTuple):
+    """What a number is, and when it was measured."""
+
+    kind: str
+    epoch: int
+    update: int
+
+
 Series = dict[Key, float | None]
 
 
@@ -72,10 +82,10 @@ def arm_of(run: Run) -> tuple[object, ...]:
 def series(run: Run) -> Series:
     """Return a run's training losses, then the results of its epochs; None for numbers that are not finite."""
     training = [event for event in run.events if event["kind"] == "train"]
-    values: Series = {(LOSS, event["epoch"], event["update"]): event["loss"] for event in training}
+    values: Series = {Key(LOSS, event["epoch"], event["update"]): event["loss"] for event in training}
     for kind, name in COLUMNS.items():
         rows = run.record.epochs if kind != BLEU or run.record.decodes else []
-        values |= {(kind, row.epoch, row.update): getattr(row, name) for row in rows if name in row.model_fields_set}
+        values |= {Key(kind, row.epoch, row.update): getattr(row, name) for row in rows if name in row.model_fields_set}
     return values
 
 
@@ -88,33 +98,28 @@ def windows(run: Run) -> set[tuple[int, int]]:
 def compare(theirs: Run, ours: Run, kept: Sequence[Run]) -> Comparison:
     """Compare a run with the record that it repeats, over their common updates; it may have fewer.
 
-    The expected intervals are determined from the committed records ``kept`` of the same arm.
+    Training amplifies rounding errors. Therefore, the first losses tell whether the runs differ by rounding, and the
+    last numbers need only be as near as runs of one arm are, by the committed records ``kept``.
     """
-    ends = {end for _, end in windows(theirs) & windows(ours)}
-    then, now = ({key: value for key, value in series(run).items() if key[0] != LOSS or key[2] in ends}
-                 for run in (theirs, ours))  # fmt: skip
+    then, now = _comparable(theirs, ours)
     shared = [key for key in then if key in now]
-    before, after = (run.experiment.train for run in (theirs, ours))
-    shortened = any(getattr(before, key) != getattr(after, key) for key in ("max_epoch", "max_update"))
-    cut = shortened or theirs.record.updates < ours.record.updates  # one was stopped early
-    diverged = [_diverged(run, ours.record.updates if cut else math.inf) for run in (theirs, ours)]
     if then and now and not shared:
-        first_update = min(update for *_, update in then)
+        first_update = min(key.update for key in then)
         raise UserError(f"{theirs.record.id}: nothing to compare; the new run needs at least {first_update} updates")
-    begins, first = "the record has no training losses", math.inf
-    if key := next((key for key in shared if key[0] == LOSS), None):
-        first = _apart(then[key], now[key])
-        begins = f"the first losses differ by {first:.1e}, relative to the record's"
-        begins += f" (rounding: up to {HALF_THE_DIGITS:.1e})"
-    alike = ROUNDING if first <= HALF_THE_DIGITS else SAME
-    arm = {run.record.axes.seed: run for run in (*kept, theirs) if arm_of(run) == arm_of(theirs)}
-    last = {key[0]: key for key in shared if then[key] is not None}
+    cut = _cut_short(theirs, ours)
+    diverged = [_diverged(run, ours.record.updates if cut else math.inf) for run in (theirs, ours)]
+    apart = next((_apart(then[key], now[key]) for key in shared if key.kind == LOSS), None)
+    begins = "the record has no training losses"
+    if apart is not None:
+        begins = f"the first losses differ by {apart:.1e}, relative to the record's (rounding: up to "
+        begins += f"{HALF_THE_DIGITS:.1e})"
+    alike = ROUNDING if apart is not None and apart <= HALF_THE_DIGITS else SAME
+    last = {key.kind: key for key in shared if then[key] is not None}
     final = [key for kind, key in last.items() if kind != LOSS] or list(last.values())
-    of_arm = [series(run) for run in arm.values()]
-    known = {key: [value for values in of_arm if (value := values.get(key)) is not None] for key in final}
-    intervals = {} if any(diverged) else {key: _expected(key, then[key], known[key], len(final)) for key in final}
+    of_arm = _of_arm(theirs, kept, final)
+    intervals = {} if any(diverged) else {key: _expected(key, then[key], of_arm[key], len(final)) for key in final}
     outside = [key for key, (low, high) in intervals.items() if not low <= _finite(now[key]) <= high]
-    seeds = min(map(len, known.values()), default=0)
+    seeds = min(map(len, of_arm.values()), default=0)
     where = f"in the range expected for {LEVEL:.0%} of this arm's runs (from {seeds} seeds)"
     if seeds < SEEDS:
         where = f"within {LOOSE:.0%} of the record, a loose bound ({seeds} of the {SEEDS} seeds for an interval)"
@@ -132,6 +137,27 @@ def compare(theirs: Run, ours: Run, kept: Sequence[Run]) -> Comparison:
     else:
         grade, reason = alike, f"{begins}; the end is {where}"
     return Comparison(grade, reason, _table(shared, then, now, intervals))
+
+
+def _comparable(theirs: Run, ours: Run) -> tuple[Series, Series]:
+    """Return the numbers of two runs, with the training losses of those updates that both have averaged."""
+    ends = {end for _, end in windows(theirs) & windows(ours)}
+    then, now = ({key: value for key, value in series(run).items() if key.kind != LOSS or key.update in ends}
+                 for run in (theirs, ours))  # fmt: skip
+    return then, now
+
+
+def _cut_short(theirs: Run, ours: Run) -> bool:
+    """Return whether one of the runs was to be shorter than the other, or was stopped early."""
+    before, after = (run.experiment.train for run in (theirs, ours))
+    shortened = any(getattr(before, key) != getattr(after, key) for key in ("max_epoch", "max_update"))
+    return shortened or theirs.record.updates < ours.record.updates
+
+
+def _of_arm(theirs: Run, kept: Sequence[Run], keys: Sequence[Key]) -> dict[Key, list[float]]:
+    """Return some numbers of a run and of those that differ from it in the seed alone, as far as they have them."""
+    by_seed = {run.record.axes.seed: series(run) for run in (*kept, theirs) if arm_of(run) == arm_of(theirs)}
+    return {key: [value for of_run in by_seed.values() if (value := of_run.get(key)) is not None] for key in keys}
 
 
 def _diverged(run: Run, until: float) -> int | None:
@@ -153,7 +179,7 @@ def _apart(then: float | None, now: float | None) -> float:
 
 def _expected(key: Key, recorded: float | None, arm: Sequence[float], ends: int) -> Interval:
     """Return the prediction interval for a number, given those of an arm's runs; simultaneous for ``ends`` numbers."""
-    value, least = _finite(recorded), LEAST_HALF_WIDTH.get(key[0], 0.01)
+    value, least = _finite(recorded), LEAST_HALF_WIDTH.get(key.kind, 0.01)
     low, high = value * (1 - LOOSE), value * (1 + LOOSE)
     if len(arm) >= SEEDS:
         low, high = prediction_interval(arm, 1 - (1 - LEVEL) / ends)
@@ -161,14 +187,14 @@ def _expected(key: Key, recorded: float | None, arm: Sequence[float], ends: int)
 
 
 def _label(key: Key) -> str:
-    return f"{key[0]}, update {key[2]}" if key[0] == LOSS else f"{key[0]}, epoch {key[1]}"
+    return f"{key.kind}, update {key.update}" if key.kind == LOSS else f"{key.kind}, epoch {key.epoch}"
 
 
 def _table(shared: Sequence[Key], then: Series, now: Series, intervals: Mapping[Key, Interval]) -> Table:
     """Return a table of the first training losses, the last one, and the results of all epochs."""
-    losses = [key for key in shared if key[0] == LOSS]
+    losses = [key for key in shared if key.kind == LOSS]
     rows = []
-    for key in [*losses[:SHOWN], *losses[SHOWN:][-1:], *(key for key in shared if key[0] != LOSS)]:
+    for key in [*losses[:SHOWN], *losses[SHOWN:][-1:], *(key for key in shared if key.kind != LOSS)]:
         numbers = [None if value is None else f"{value:.6f}" for value in (then[key], now[key])]
         expected = " .. ".join(f"{end:.3f}" for end in intervals.get(key, ()))
         rows.append([_label(key), *numbers, f"{_apart(then[key], now[key]):.1e}".replace("0.0e+00", "0"), expected])
