@@ -16,7 +16,7 @@ from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRO
 from ln_repro.claims.metrics import Effect
 from ln_repro.claims.rules.bert import FINE_TUNING, PRETRAINING
 from ln_repro.claims.rules.mt import TRANSLATION
-from ln_repro.claims.rules.th import STATEMENTS
+from ln_repro.claims.rules.th import EXPLANATION, GROWTH, STATEMENTS
 from ln_repro.claims.rules.x import OTHERS, DeepAlone
 from ln_repro.claims.words import parted
 from ln_repro.records.archive import Kept, Run, read_kept, stopped_folder
@@ -261,11 +261,12 @@ def theory_rows(findings: Sequence[Json]) -> list[Row]:
         if finding := by_id.get(id):
             ends = zip(UNBOUNDED, finding["interval"], strict=True)
             low, high = (unbounded if end is None else end for unbounded, end in ends)
-            parts = {part["quantity"].rpartition("(")[2].rstrip(")"): part["verdict"] for part in finding["parts"]}
+            parts = {part["quantity"]: part["verdict"] for part in finding["parts"]}
+            apart = {"growth": parts.get(GROWTH), "explanation": parts.get(EXPLANATION)}
             own = replace(
                 own, verdict=finding["verdict"], effect=Effect(math.nan, (low, high)), seeds=finding["seeds"],
                 ours=f"{finding['quantity']} {low:.3g} to {high:.3g}", rule=finding["rule"], needs=None,
-                note=", ".join(f"{part} {parts[part]}" for part in ("growth", "explanation") if part in parts),
+                note=", ".join(f"{name} {verdict}" for name, verdict in apart.items() if verdict),
             )  # fmt: skip
         rows.append(Row(id, statement, paper, paper, place, own))
     return rows

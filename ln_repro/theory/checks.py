@@ -7,6 +7,7 @@ from functools import partial
 from statistics import fmean, geometric_mean
 
 from ln_repro.claims.intervals import LINEAR, LOG, Interval, Scale, exponent, slope
+from ln_repro.claims.rules.th import EXPLANATION, GROWTH
 from ln_repro.system.files import Json
 from ln_repro.theory import lemmas
 from ln_repro.theory.unit import Measured, Unit
@@ -182,7 +183,6 @@ NORMS = {"preln": "Pre-LN", "postln": "Post-LN"}
 FLAT, RATE, ANY = (-0.15, 0.15), (-0.65, -0.35), (-math.inf, math.inf)
 REACH = round(4 * math.sqrt(5 / lemmas.NUMBERS), 5)
 """Four relative standard errors of the mean of squared ReLUs, each of which has Var / E^2 = 5."""
-GROWTH = 1.5**0.5
 BOUNDED = (-math.inf, 0.125)
 LAST = of_depths(gradients("decoder.w2"), exponent)
 MEAN = of_depths(gradients("decoder.w2"), lambda curve: fmean(curve.values()))
@@ -292,9 +292,9 @@ CHECKS: tuple[Check, ...] = (
     simple("preln", "layers")("TH-9", "exponent of l, upper half of the layers", "reported", ANY,
            of_layers(gradients("w2"), upper_exponent)),
 
-    simple("postln", "layers")("TH-11", "ratio a layer (explanation)", "contains", (GROWTH, GROWTH),
+    simple("postln", "layers")("TH-11", EXPLANATION, "contains", (1.5**0.5, 1.5**0.5),
            of_layers(gradients("w2"), step)),
-    layers("decoder's W2", norm="postln")("TH-11", "ratio a layer (growth)", "ratio", (1.0, math.inf),
+    layers("decoder's W2", norm="postln")("TH-11", GROWTH, "ratio", (1.0, math.inf),
            of_layers(gradients("decoder.w2"), step)),
     Check("TH-11", "last layer over first", "reported", ANY, of_layers(gradients("decoder.w2"), last_over_first),
           f"{WIDE}, Xavier, decoder's W2, without the output of cross-attention", ("real_uncrossed_gradients",)),

@@ -15,6 +15,8 @@ class Statement(NamedTuple):
     place: str
 
 
+GROWTH, EXPLANATION = "ratio a layer (growth)", "ratio a layer (explanation)"
+"""The quantities of TH-11, each of which is shown with a verdict of its own."""
 STATEMENTS = {
     "TH-1": Statement("Lemma 1: E norm^2 of ReLU(X) is sigma^2 d / 2 for X ~ N(0, sigma^2 I)",
         "sigma^2 d / 2", "section 3.3, appendix B"),
