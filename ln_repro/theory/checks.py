@@ -95,7 +95,7 @@ def level(measured: Measured) -> Curve:
 
 def feed_forward_share(unit: Unit) -> float:
     """Return what a feed-forward layer adds to norm^2 / d, in a Transformer or in the simplified model."""
-    if "init" not in unit.settings:
+    if not unit.of_transformer:
         return lemmas.feed_forward_share(unit["d"], unit["d_ff"])
     return lemmas.TORCH_SHARE if unit["init"] == "fairseq" else lemmas.feed_forward_share(unit["width"], unit["ffn"])
 
@@ -141,7 +141,10 @@ WORDS = {
     "contains": "{} inside the interval of the geometric mean",
     "reported": "reported, not judged",
 }
-"""The ways to judge a quantity, as text; the braces stand for the region."""
+"""The ways to judge a quantity, as text; the braces stand for the region.
+
+An interval cannot lie inside a single number. `near` is the way to judge an exact prediction for many layers at once,
+of which some would miss a 95 % interval by chance; `every` is for identities, which hold without averaging."""
 
 
 @dataclass(frozen=True)

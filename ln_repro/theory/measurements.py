@@ -73,7 +73,8 @@ def real_units(scale: Scale) -> list[Unit]:
     full = bool(scale.other_depths)
     inits = ("xavier", "fairseq") if full else ("xavier",)
     models = [("real_gradients", norm, LAYERS, init, False) for init in inits for norm in NORMS]
-    models += [("real_gradients", "postln", LAYERS, "xavier_legacy", False)] * full
+    if full:
+        models.append(("real_gradients", "postln", LAYERS, "xavier_legacy", False))
     models += [("real_uncrossed_gradients", "postln", LAYERS, "xavier", False)]
     for init, depths in (("xavier", scale.real_depths), ("fairseq", scale.other_depths)):
         models += [("real_last_gradient", norm, layers, init, False)
@@ -136,9 +137,7 @@ def by_start(units: Sequence[Unit]) -> list[list[Unit]]:
     """Return units in groups whose Transformers start from the same parameters; others are alone."""
     groups: dict[object, list[Unit]] = {}
     for unit in units:
-        shared = {name: value for name, value in unit.settings.items() if name not in ("norm", "batches")}
-        start = (unit.seed, *shared.items()) if unit.what.startswith("real") else unit.key
-        groups.setdefault(start, []).append(unit)
+        groups.setdefault(real.start(unit) if unit.of_transformer else unit.key, []).append(unit)
     return [*groups.values()]
 
 

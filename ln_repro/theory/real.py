@@ -87,18 +87,22 @@ def zipf_batches(setting: Setting, seed: int) -> Iterator[tuple[Tensor, Tensor]]
         yield source, target
 
 
-@lru_cache(maxsize=1)
+def start(unit: Unit) -> tuple[Setting, int]:
+    """Return the arguments of `initial` for a unit: Post-LN's and Pre-LN's models start from the same parameters."""
+    return replace(Setting(**unit.settings), norm="preln", batches=0), unit.seed
+
+
+@lru_cache(maxsize=1)  # units with the same start are measured one after the other (`measurements.by_start`)
 def initial(setting: Setting, seed: int) -> tuple[dict[str, Tensor], Tensor]:
     """Return the initial parameters, and the state of torch's generator after they were drawn."""
     return Transformer(setting, seed).state_dict(), torch.get_rng_state()
 
 
 def model_of(unit: Unit) -> Transformer:
-    """Return the model of a unit; Post-LN's and Pre-LN's start from the same parameters, which are drawn once."""
-    setting = Setting(**unit.settings)
-    parameters, state = initial(replace(setting, norm="preln", batches=0), unit.seed)
+    """Return the model of a unit."""
+    parameters, state = initial(*start(unit))
     with torch.device("meta"):  # where nothing is drawn
-        model = Transformer(setting, None)
+        model = Transformer(Setting(**unit.settings), None)
     loaded = model.to_empty(device="cpu").load_state_dict(parameters, strict=False, assign=True)
     assert not loaded.missing_keys  # Pre-LN has the parameters of Post-LN, and those of its final norms
     torch.set_rng_state(state)
