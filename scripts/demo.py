@@ -16,7 +16,7 @@ from ln_repro.records.record import Record
 from ln_repro.records.run_dir import runs_under
 from ln_repro.report.plotting import COLOURS, DOTS, LINES, STYLE, WIDTH
 from ln_repro.report.results import signatures
-from ln_repro.report.tables import markdown
+from ln_repro.report.tables import Table, markdown
 
 OUT = Path("demo")
 UPDATES = 600
@@ -45,7 +45,7 @@ def main() -> None:
     rows = [[label, f"{end.valid_loss:.2f}", f"{end.test_bleu:.1f}"] for label, end in ends.items()]
     columns = [f"toy corpus, 6+6 layers, Adam at 0.002, {UPDATES} updates", "valid loss (bits)", "test BLEU"]
     notes = [note for note in signatures([record for record, _ in runs.values()]) if note.startswith("BLEU:")]
-    print("\n" + markdown("Does the Transformer need warm-up?", {"columns": columns, "rows": rows, "notes": notes}))
+    print("\n" + markdown("Does the Transformer need warm-up?", Table(columns, rows, notes)))
     picture = OUT / "curves.png"
     draw_losses({label: runs[name] for name, label in ARMS.items()}, picture)
     print(f"curves: {picture} ({(time.monotonic() - began) / 60:.0f} minutes)")

@@ -90,11 +90,11 @@ def arena_command(options: argparse.Namespace) -> int:
     console = Console()
     content = arena_table(ranked, kept.costs)
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
-    for column in content["columns"]:
+    for column in content.columns:
         table.add_column(column, no_wrap=True)
-    for row in content["rows"]:
+    for row in content.rows:
         table.add_row(*row)
-    console.print(table, *content["notes"], sep="\n", highlight=False)
+    console.print(table, *content.notes, sep="\n", highlight=False)
     if few := sorted({ArmName.of(arm).scheme for arm in evidence[setting].rates} - {entry.scheme for entry in ranked}):
         say(f"left out, with fewer than three seeds at any rate: {', '.join(map(named, few))}")
     return complaints(kept.problems)

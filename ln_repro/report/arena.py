@@ -49,7 +49,7 @@ def lr50_table(exploratory: Mapping[str, Evidence], replication: Mapping[str, Ev
                     for above, below in FACTORS.values()
                 ]
     rows = zip([*map(arm_words, arms), *FACTORS], *columns.values(), strict=True) if columns else ()
-    return {"columns": ["LR50", *columns], "rows": [list(row) for row in rows], "notes": [LR50_NOTE]}
+    return Table(["LR50", *columns], [list(row) for row in rows], [LR50_NOTE])
 
 
 def limit_words(limit: Lr50 | None, brief: bool = False) -> str:
@@ -79,7 +79,7 @@ def arena_table(entries: Sequence[Entry], costs: Costs) -> Table:
             *(None if number is None else f"{number:.2f}"
               for number in (entry.sensitivity, *_time_and_memory(entry, costs))),
         ])  # fmt: skip
-    return {"columns": [*COLUMNS], "rows": rows, "notes": [*NOTES]}
+    return Table(COLUMNS, rows, NOTES)
 
 
 def _time_and_memory(entry: Entry, costs: Costs) -> tuple[float, float] | tuple[None, None]:
@@ -100,7 +100,7 @@ def by_rate(evidence: Evidence, entries: Sequence[Entry]) -> list[Table]:
         for entry, curve in zip(entries, curves, strict=True):
             counts = [str(Count.of(evidence.trained, curve[rate])) if rate in curve else None for rate in rates]
             rows.append([named(entry.scheme), *counts])
-        tables.append({"columns": ["scheme", *(f"{rate:g}" for rate in rates)], "rows": rows, "notes": [RATE_NOTE]})
+        tables.append(Table(["scheme", *(f"{rate:g}" for rate in rates)], rows, [RATE_NOTE]))
     return tables
 
 

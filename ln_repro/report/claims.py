@@ -42,14 +42,14 @@ def claims_table(rows: Sequence[Row]) -> Table:
         if row.others:
             cells.append([row.claim, row.number, *map(_cell, shown), f"{_rule(row)}\n{row.id}"])
     columns = ["claim", "paper", "toy", "Multi30k", "other text", "rule, id"]
-    return {"columns": columns, "rows": cells, "notes": [LEGEND]}
+    return Table(columns, cells, [LEGEND])
 
 
 def theory_table(rows: Sequence[Row]) -> Table:
     """Return one row per claim that is checked without training."""
     cells = [[row.claim, row.number, f"{SYMBOLS[row.own.verdict]} {row.own.ours or '-'}", row.own.note or None, row.id]
              for row in rows if row.theory]  # fmt: skip
-    return {"columns": ["claim, at initialisation", "paper", "measured", "note", "id"], "rows": cells}
+    return Table(["claim, at initialisation", "paper", "measured", "note", "id"], cells)
 
 
 def _cell(judged: Judged | None) -> str | None:

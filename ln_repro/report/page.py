@@ -58,7 +58,7 @@ def page_tables(rows: Sequence[Row]) -> dict[str, Table]:
     rules = [[row.id, row.claim, first.rule, first.written, first.needs] for row in rows for first in row.others[:1]]
     return {
         "Claims": claims_table(rows), "At initialisation": theory_table(rows),
-        "Rules": {"columns": ["", "claim", "rule", "written", "needs"], "rows": rules},
+        "Rules": Table(["", "claim", "rule", "written", "needs"], rules),
     }  # fmt: skip
 
 

@@ -198,4 +198,4 @@ def _table(shared: Sequence[Key], then: Series, now: Series, intervals: Mapping[
         numbers = [None if value is None else f"{value:.6f}" for value in (then[key], now[key])]
         expected = " .. ".join(f"{end:.3f}" for end in intervals.get(key, ()))
         rows.append([_label(key), *numbers, f"{_apart(then[key], now[key]):.1e}".replace("0.0e+00", "0"), expected])
-    return {"columns": ["", "record", "now", "difference", "expected"], "rows": rows}
+    return Table(["", "record", "now", "difference", "expected"], rows)

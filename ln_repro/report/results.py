@@ -79,10 +79,10 @@ def all_tables(archive: Archive, rows: Sequence[Row], findings: Sequence[Json]) 
         "runs": run_tables(archive.kept.records, own),
         "theory": {"theory": findings_table(findings)},
     }
-    files = {name: {key: table for key, table in tables.items() if table["rows"]} for name, tables in files.items()}
+    files = {name: {key: table for key, table in tables.items() if table.rows} for name, tables in files.items()}
     for tables in (files["arms"], files["rates"]):
-        for table in [*tables.values()][-1:]:
-            table["notes"] = [LEGEND]
+        for name in [*tables][-1:]:
+            tables[name] = tables[name]._replace(notes=[LEGEND])
     return {name: tables for name, tables in files.items() if tables}
 
 
@@ -112,11 +112,11 @@ def runs_table(records: Sequence[Record], own: Mapping[str, str]) -> Table:
         })  # fmt: skip
     columns = [name for name in rows[0] if any(row[name] is not None for row in rows)]
     notes = [*([OTHER_EPOCHS] if "last" in columns else []), *signatures(records)]
-    return {**_of_cells(columns, rows), "notes": notes}
+    return _of_cells(columns, rows)._replace(notes=notes)
 
 
 def _of_cells(columns: Sequence[str], rows: Sequence[Json]) -> Table:
-    return {"columns": [*columns], "rows": [[row[column] for column in columns] for row in rows]}
+    return Table(columns, [[row[column] for column in columns] for row in rows])
 
 
 def signatures(records: Sequence[Record]) -> list[str]:
@@ -143,7 +143,7 @@ def multiverse_table(archive: Archive) -> Table:
                                      *((f"{name}, new seeds", part) for name, part in archive.replication.items())]
               for arm in ("postln_nowarm", "postln_nowarm_literal")}  # fmt: skip
     rows = [[name, arm, *map(of_arm.__getitem__, VERDICTS)] for (name, arm), of_arm in counts.items() if of_arm]
-    return {"columns": ["setting", "without warm-up", *VERDICTS], "rows": rows, "notes": [MULTIVERSE]}
+    return Table(["setting", "without warm-up", *VERDICTS], rows, [MULTIVERSE])
 
 
 def arms_table(evidence: Evidence) -> Table:
@@ -194,7 +194,7 @@ def causes_table(evidence: Evidence) -> Table:
          part.cause.option or None, str(part.rescued) if part.rescued.runs else None]
         for part in separations(evidence)
     ]  # fmt: skip
-    return {"columns": columns, "rows": rows}
+    return Table(columns, rows)
 
 
 def collapse_table(runs: Sequence[Run]) -> Table:
@@ -210,7 +210,7 @@ def collapse_table(runs: Sequence[Run]) -> Table:
                 row += [f"{probed[update]['cosine'][stack][-1]:.3g}", _rounded(gradient.get(update), ".3g")]
             row += [f"{probed[update]['nll'][mode]:.2f}" for mode in ("eval", "dropout")]
             rows.append([*row, run.record.id])
-    return {"columns": columns, "rows": rows}
+    return Table(columns, rows)
 
 
 def depth_table(evidence: Evidence) -> Table:
@@ -225,7 +225,7 @@ def depth_table(evidence: Evidence) -> Table:
                 cells[layers] = f"{statistics['trains']} ({statistics['BLEU tok.']})"
         if len(cells) > 1:
             rows.append([arm, *(cells.get(layers) for layers in depths)])
-    return {"columns": ["arm", *(f"{layers} layers" for layers in depths)], "rows": rows}
+    return Table(["arm", *(f"{layers} layers" for layers in depths)], rows)
 
 
 def findings_table(findings: Sequence[Json]) -> Table:

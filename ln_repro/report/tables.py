@@ -7,11 +7,8 @@ import json
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
-from ln_repro.system.files import Json
-
-Table = Json
-"""``columns`` (names), ``rows`` (cells) and optionally ``notes`` (lines below the table: signatures of its scores)."""
 DOCUMENTS = ("README.md", "docs/results.md")
 """Documents with tables in them, each between two marks that name it and say whether it is in Markdown or HTML."""
 MARKED = re.compile(r"(<!-- (table|html): ([\w.-]+) -->\n).*?(<!-- /\2 -->\n)", re.DOTALL)
@@ -22,10 +19,19 @@ LATEX = str.maketrans(
 )
 
 
+class Table(NamedTuple):
+    """A table of cells that are printed as they are, "-" for None."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    notes: Sequence[str] = ()  # lines below the table, such as the signatures of its scores
+
+
 def render(tables: Mapping[str, Table], form: str) -> str:
     """Return the tables as ``md``, ``csv``, ``latex`` (booktabs) or ``json``."""
     if form == "json":
-        return json.dumps({name: {k: t[k] for k in ("columns", "rows")} for name, t in tables.items()}, indent=1)
+        content = {name: {"columns": table.columns, "rows": table.rows} for name, table in tables.items()}
+        return json.dumps(content, indent=1)
     renderer = {"md": markdown, "csv": comma_separated, "latex": latex}[form]
     return "\n".join(renderer(name, table) for name, table in tables.items()).rstrip()
 
@@ -46,17 +52,17 @@ def with_tables(text: str, files: Mapping[str, Mapping[str, Table]]) -> str:
 
 def hypertext(table: Table) -> str:
     """Return a table as HTML for a document in Markdown; every cell has a line of its own, so that lines are short."""
-    heads = "".join(f"<th>{html.escape(column)}" for column in table["columns"])
-    cells = [[html.escape(_text(cell), quote=False).replace("\n", "<br>") for cell in row] for row in table["rows"]]
+    heads = "".join(f"<th>{html.escape(column)}" for column in table.columns)
+    cells = [[html.escape(_text(cell), quote=False).replace("\n", "<br>") for cell in row] for row in table.rows]
     rows = [f"<tr>{heads}", *("<tr>" + "\n".join(f"<td>{cell}" for cell in row) for row in cells)]
-    notes = "".join(f"\n{textwrap.fill(note, WIDTH)}\n" for note in table.get("notes", []))
+    notes = "".join(f"\n{textwrap.fill(note, WIDTH)}\n" for note in table.notes)
     return "\n".join(["<table>", *rows, "</table>"]) + f"\n{notes}"
 
 
 def markdown(name: str, table: Table) -> str:
     """Return a table as Markdown, with aligned columns."""
     cells = [[_text(cell).replace("|", r"\|").replace("\n", "<br>") for cell in row]
-             for row in (table["columns"], *table["rows"])]  # fmt: skip
+             for row in (table.columns, *table.rows)]  # fmt: skip
     columns = [*zip(*cells, strict=True)]
     widths = [max(map(len, column)) for column in columns]
     left = [not all(map(_is_number, column[1:])) for column in columns]
@@ -66,7 +72,7 @@ def markdown(name: str, table: Table) -> str:
         return f"| {' | '.join(padded)} |"
 
     rule = "|".join("-" * (w + 2) if is_left else "-" * (w + 1) + ":" for w, is_left in zip(widths, left, strict=True))
-    notes = "".join(f"\n{note}\n" for note in table.get("notes", []))
+    notes = "".join(f"\n{note}\n" for note in table.notes)
     return f"### {name}\n\n" + "\n".join([line(cells[0]), f"|{rule}|", *map(line, cells[1:])]) + f"\n{notes}"
 
 
@@ -74,16 +80,16 @@ def comma_separated(name: str, table: Table) -> str:
     """Return a table as CSV with its name in the first column."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["table", *table["columns"]])
-    writer.writerows([name, *(_text(cell) for cell in row)] for row in table["rows"])
+    writer.writerow(["table", *table.columns])
+    writer.writerows([name, *(_text(cell) for cell in row)] for row in table.rows)
     return out.getvalue()
 
 
 def latex(name: str, table: Table) -> str:
     """Return a table as a LaTeX tabular with booktabs rules."""
-    rows = [table["columns"], *([_text(cell) for cell in row] for row in table["rows"])]
+    rows = [table.columns, *([_text(cell) for cell in row] for row in table.rows)]
     lines = [" & ".join(cell.translate(LATEX) for cell in row) + r" \\" for row in rows]
-    head = [f"% {name}", r"\begin{tabular}{" + "l" * len(table["columns"]) + "}", r"\toprule", lines[0], r"\midrule"]
+    head = [f"% {name}", r"\begin{tabular}{" + "l" * len(table.columns) + "}", r"\toprule", lines[0], r"\midrule"]
     return "\n".join([*head, *lines[1:], r"\bottomrule", r"\end{tabular}", ""])
 
 

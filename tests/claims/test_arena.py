@@ -37,7 +37,7 @@ def test_the_widest_range_without_warm_up_comes_first():
     assert data[1]["range_without_warmup"] == {"low": 1e-3, "high": 2e-3, "octaves": 1.0, "open": [True, False]}
     assert (data[0]["lr50"], data[2]["range_without_warmup"]) == (None, None)
     lost = on_rates("toy", {"admin_nowarm": {1e-3: [0.0] * 3}}, losses=[None], bleus=[None], rule="not_finite")
-    *_, last = arena_table(arena(gathered([*lost, *runs])["toy"]), {})["rows"]
+    *_, last = arena_table(arena(gathered([*lost, *runs])["toy"]), {}).rows
     assert (last[0], last[5]) == ("Admin", None), "it has no NLL"
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from ln_repro.records.archive import Run
 from ln_repro.report.page import arms_of, page, page_tables
+from ln_repro.report.tables import Table
 from tests import committed
 from tests.claims.made import made
 from tests.committed import RESULTS
@@ -60,7 +61,7 @@ def test_it_is_one_file_whose_links_lead_somewhere(text: str) -> None:
 
 
 def test_what_a_table_or_a_name_says_cannot_break_the_page() -> None:
-    table = {"columns": ["<i>"], "rows": [["</script><b>x</b>"]]}
+    table = Table(["<i>"], [["</script><b>x</b>"]])
     written = page([Run(recorded(exp="<i>"))], {"A": table}, {})
     assert "<b>x</b>" not in written and "<i>" not in written
     data = json.loads(re.findall('<script type="application/json" id="data">(.*?)</script>', written, re.DOTALL)[0])

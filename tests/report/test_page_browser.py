@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from ln_repro.report.page import arms_of, page
+from ln_repro.report.tables import Table
 from tests import committed
 from tests.waiting import HANGS_SECONDS
 
@@ -45,7 +46,7 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Ask:
             pytest.fail("CI_BROWSER=required, and there is no chromium or chrome on the PATH")
         pytest.skip("no chromium or chrome on the PATH")
     folder: Path = tmp_path_factory.mktemp("page")
-    table = {"columns": ["claim", "effect"], "rows": [["Post-LN needs warm-up", "x4.5 in rate"]] * 3}
+    table = Table(["claim", "effect"], [["Post-LN needs warm-up", "x4.5 in rate"]] * 3)
     figure = (committed.RESULTS / "figures" / "rates.png").read_bytes()
     text = page(committed.archive().kept.runs, {"Claims": table}, {"rates": figure}).replace("<head>", LISTENS)
 

@@ -110,7 +110,7 @@ def test_of_a_run_cut_short_only_what_both_have_counts(explored: list[Run]) -> N
     short = changed(theirs, epochs=[first], updates=first["update"], settings=experiment)
     short = Run(short.record, [event for event in short.events if event["update"] <= first["update"]])
     result = compare(theirs, short, explored)
-    assert result.grade == EQUAL and result.table["rows"][-1][0] == "test BLEU, epoch 1"
+    assert result.grade == EQUAL and result.table.rows[-1][0] == "test BLEU, epoch 1"
     result = compare(theirs, changed(short, 1e-7, 0.01), explored)
     assert result.grade == ROUNDING and "within 10% of the record, a loose bound (1 of the 3 seeds" in result.reason
     assert compare(theirs, changed(short, 1e-7, 0.11), explored).grade == DIFFERENT

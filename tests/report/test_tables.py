@@ -13,7 +13,7 @@ from ln_repro.claims.metrics import Effect
 from ln_repro.claims.rules.th import STATEMENTS
 from ln_repro.report.claims import claims_table
 from ln_repro.report.results import Files, all_tables, arms_table, runs_table
-from ln_repro.report.tables import DOCUMENTS, MARKED, latex, render, with_tables
+from ln_repro.report.tables import DOCUMENTS, MARKED, Table, latex, render, with_tables
 from ln_repro.system.files import read_json
 from ln_repro.system.paths import CHECKOUT
 from tests import committed
@@ -24,9 +24,9 @@ COLUMNS = ["exp", "seed", "valid loss", "BLEU", "BLEU tok.", "last", "max", "sta
 FINISHED_ROW = ["toy_preln_nowarm", 1, "2.125", "41.51", "43.25", "43.25", "43.25", "finished", "0123456789"]
 
 
-def by_column(table: dict[str, Any]) -> list[dict[str, Any]]:
+def by_column(table: Table) -> list[dict[str, Any]]:
     """Return the rows of a table as cells by column."""
-    return [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
+    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
 
 
 def test_the_last_and_the_highest_score_stand_beside_that_of_the_lowest_loss() -> None:
@@ -38,7 +38,7 @@ def test_the_last_and_the_highest_score_stand_beside_that_of_the_lowest_loss() -
 
 
 def test_latex_escapes_what_latex_would_read_as_code() -> None:
-    text = latex("t", {"columns": ["a_b", "50% & $5 #1"], "rows": [["{x}", "~y^ \\z"], [None, 1.5]]})
+    text = latex("t", Table(["a_b", "50% & $5 #1"], [["{x}", "~y^ \\z"], [None, 1.5]]))
     assert r"a\_b & 50\% \& \$5 \#1 \\" in text
     assert r"\{x\} & \textasciitilde{}y\textasciicircum{} \textbackslash{}z \\" in text
     assert r"- & 1.5 \\" in text
@@ -51,7 +51,7 @@ def test_the_command_prints_the_tables_that_are_named_in_several_formats(tmp_pat
     expected = dict(zip(COLUMNS, FINISHED_ROW, strict=True))
     for names in ((), ("runs-toy",), ("runs",)):
         code, out, _ = call("tables", "--format", "json", "--records", tmp_path, *names)
-        (row,) = by_column(json.loads(out)["runs-toy"])
+        (row,) = by_column(Table(**json.loads(out)["runs-toy"]))
         assert code == 0 and row.items() >= expected.items() and (len(json.loads(out)) == 1) == bool(names)
         assert "lr50" not in json.loads(out), "it would have no column"
     _, out, _ = call("tables", "--format", "csv", "--records", tmp_path, "runs-toy")
@@ -101,10 +101,8 @@ def test_the_table_of_claims_has_effects_seeds_notes_and_whether_the_rule_came_f
         return Judged("toy", "toy", "toy", verdict, Effect(4.46, (3.28, 6.13), "x{} in rate", ".2g"), seeds=5, **fields)
 
     def cells(*others: Judged) -> list[Any]:
-        (row,) = claims_table([Row("MT-1", "it needs it", "8.45", "8.45", "section 3.2", judged("not-run"), others)])[
-            "rows"
-        ]
-        return row
+        row = Row("MT-1", "it needs it", "8.45", "8.45", "section 3.2", judged("not-run"), others)
+        return [*claims_table([row]).rows[0]]
 
     larger = Judged("tatoeba", "tatoeba", "adapted", "inconclusive", seeds=1, ours="1 of 1 trains", note="saturated")
     assert cells(judged("reproduced", older=9, explored="reproduced"), larger) == [
