@@ -28,14 +28,14 @@ from ln_repro.sweep.progress import Progress
 from ln_repro.sweep.queued import Cancellations
 from ln_repro.system import gpu, subprocesses
 from ln_repro.system.distributed import this_rank
-from ln_repro.system.files import explained
+from ln_repro.system.files import Json, explained
 from ln_repro.system.progress import plural
 
 OLD_REQUESTS = "LN_REPRO_OLD_REQUESTS"
 """Variable for the number of the first request to stop runs that a detached sweep does not ignore."""
 
 
-def sweep_command(options: argparse.Namespace) -> int:
+def sweep_command(options: argparse.Namespace) -> None:
     if this_rank().size > 1:
         raise UserError("torchrun: a sweep starts its runs by itself; leave out torchrun")
     request = parse_request(options.words)
@@ -49,18 +49,19 @@ def sweep_command(options: argparse.Namespace) -> int:
 
         try_own_scheme(first)
     with explained(first.paths.runs, "paths.runs"):
-        return _sweep(request, composed, options)
+        _sweep(request, composed, options)
 
 
-def _sweep(request: SweepRequest, composed: list[PlannedRun], options: argparse.Namespace) -> int:
-    """Run, submit or show the composed runs; return the exit code."""
+def _sweep(request: SweepRequest, composed: list[PlannedRun], options: argparse.Namespace) -> None:
+    """Show, run or submit the composed runs."""
     runs = composed[0].experiment.paths.runs
     begin = os.environ.pop(OLD_REQUESTS, None)  # early: requests count while the corpus is prepared, too
     cancellations = Cancellations(runs, None if begin is None else int(begin))
     if options.detach and options.fail_fast and not request.local:
         raise UserError("--fail-fast: needs a sweep that waits for its jobs; leave out --detach")
     if options.detach and request.local and not options.dry_run:
-        return _detach(runs, cancellations)
+        _detach(runs, cancellations)
+        return
     if not request.local:
         settings = launcher(request.launcher, request.launcher_options)
         slurm.require(settings, dry_run=options.dry_run)
@@ -69,47 +70,41 @@ def _sweep(request: SweepRequest, composed: list[PlannedRun], options: argparse.
     if same := len(composed) - len(plan):
         say(f"{same} of {len(composed)} runs are left out: they have the same settings as others")
     if options.dry_run:
-        if plan[0].id is None:
-            say("the ids, which depend on the corpus, are not known: some of its files have not been found")
-        flags = [f"--config-dir={options.config_dir}"] if options.config_dir else []
-        queue = queue_of(runs)
-        rows = [COLUMNS, *(planned.row(queue, flags) for planned in plan)]
-        print(aligned(rows, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
-        states = summary(queue.get(planned.name, planned.state) for planned in plan)
-        print(f"{states}{estimate(plan, archive.records_folder())}")
-        return 0
-    done = sum(planned.done for planned in plan)
+        _show(plan, options)
+        return
     recorded = sum(planned.state == "recorded" for planned in plan)
     unprobed = sum(planned.unprobed for planned in plan)
     say(
-        f"{plural(len(plan), 'run')}, {done - recorded} finished"
+        f"{plural(len(plan), 'run')}, {sum(planned.done for planned in plan) - recorded} finished"
         + (f", {recorded} recorded" if options.skip_recorded else "")
         + (f", {unprobed} without the requested probes (ln-repro run ... rerun=true repeats one)" if unprobed else "")
     )
-    if request.local:
-        progress = Progress(plan)
-        _run_here(request, plan, cancellations, progress, options.fail_fast)
-    else:
-        number = submit_unfinished(plan, runs, settings, request.retries, request.stack or 1)
-        say(f"{number} submitted to Slurm, {len(plan) - done - number} already queued or running")
-        if options.detach:
-            print(runs)
-            return 0
-        progress = Progress(plan, lambda: states_in_queue(runs))
-        with progress:
-            watch(plan, progress, runs, options.fail_fast)
-    if progress.failures:
-        left, causes = sum(not planned.done for planned in plan), "; ".join(progress.failures)
+    failures = (_run_here(request, plan, cancellations, options.fail_fast) if request.local
+                else _submit(request, plan, settings, options))  # fmt: skip
+    if failures:
+        left, causes = sum(not planned.done for planned in plan), "; ".join(failures)
         raise LnReproError(
             f"{left} of {len(plan)} runs have no record yet; fix the cause and start the sweep again: {causes}"
         )
     print(runs)
-    return 0
+
+
+def _show(plan: Sequence[PlannedRun], options: argparse.Namespace) -> None:
+    """Print a row for each run, how many runs there are in each state, and the estimated time."""
+    if plan[0].id is None:
+        say("the ids, which depend on the corpus, are not known: some of its files have not been found")
+    flags = [f"--config-dir={options.config_dir}"] if options.config_dir else []
+    queue = queue_of(plan[0].experiment.paths.runs)
+    rows = [COLUMNS, *(planned.row(queue, flags) for planned in plan)]
+    print(aligned(rows, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
+    states = summary(queue.get(planned.name, planned.state) for planned in plan)
+    print(f"{states}{estimate(plan, archive.records_folder())}")
 
 
 def _run_here(
-    request: SweepRequest, plan: Sequence[PlannedRun], cancellations: Cancellations, progress: Progress, fail_fast: bool
-) -> None:
+    request: SweepRequest, plan: Sequence[PlannedRun], cancellations: Cancellations, fail_fast: bool
+) -> list[str]:
+    """Run the plan on this machine; return why runs have no record."""
     first = plan[0].experiment
     if first.train.device == "cpu" or gpu.default().name is None:
         devices = [cpu_device(first.train.threads, request.jobs, request.stack or 1)]
@@ -125,15 +120,31 @@ def _run_here(
         timer = threading.Timer(60 * request.budget_minutes, os.kill, (os.getpid(), signal.SIGTERM))
         timer.daemon = True
         timer.start()
+    progress = Progress(plan)
     with progress:
         Pool(devices, request.retries, first.paths.runs / "sweep", cancellations, progress, fail_fast).run(plan)
+    return progress.failures
 
 
-def _detach(runs: Path, cancellations: Cancellations) -> int:
+def _submit(
+    request: SweepRequest, plan: Sequence[PlannedRun], settings: Json, options: argparse.Namespace
+) -> list[str]:
+    """Submit the plan to Slurm and, without ``--detach``, wait for its jobs; return why runs have no record."""
+    runs, done = plan[0].experiment.paths.runs, sum(planned.done for planned in plan)
+    number = submit_unfinished(plan, runs, settings, request.retries, request.stack or 1)
+    say(f"{number} submitted to Slurm, {len(plan) - done - number} already queued or running")
+    if options.detach:
+        return []
+    progress = Progress(plan, lambda: states_in_queue(runs))
+    with progress:
+        watch(plan, progress, runs, options.fail_fast)
+    return progress.failures
+
+
+def _detach(runs: Path, cancellations: Cancellations) -> None:
     """Start the same sweep in the background."""
     log = runs.absolute() / "sweep" / f"sweep-{time.strftime('%Y%m%d-%H%M%S')}.log"
     again = [argument for argument in sys.argv[1:] if argument != "--detach"]
     subprocesses.start_command(again, log, {OLD_REQUESTS: str(cancellations.begin)})
     say(f"started in the background; its output is in {log} (ln-repro status, ln-repro cancel --all)")
     print(runs)
-    return 0
