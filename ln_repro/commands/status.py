@@ -91,33 +91,39 @@ def _names_grid(options: argparse.Namespace) -> bool:
 
 def _statuses(composed: list[PlannedRun] | None) -> list[RunStatus]:
     """Return the runs of a grid; None: all runs."""
-    if composed:
-        plan = plan_runs(composed)
-        runs, exps = plan[0].experiment.paths.runs, {planned.run.exp for planned in plan}
-        queue = queue_of(runs)
-        others = {run.path.name for run in runs_under(runs) if (run.experiment or {}).get("exp") in exps}
-        if others := others - {planned.name for planned in plan}:
-            number = plural(len(others), "run")
-            warn(f"not shown: {number} with settings that this grid does not have (see `ln-repro status`)")
-        statuses = [
-            status_of(planned.folder, {**dict(planned.experiment), "id": planned.id}, queue) for planned in plan
-        ]
-    else:
-        runs = runs_folder()
-        queue = queue_of(runs)
-        statuses = [status_of(run, queue=queue) for run in runs_under(runs)]
-        started = {Path(status.dir).name for status in statuses}
-        files = {name: file for name, file in submitted_files(runs).items() if name not in started}
-        ended = ended_early(runs, files.keys() - queue.keys())
-        for name, file in files.items():
-            if name in queue or name in ended:
-                settings = {**(read_json(file, dict) or {}), "id": name.rpartition("-")[2]}
-                statuses.append(status_of(RunFolder(runs / name), settings, queue))
+    statuses = _of_grid(composed) if composed else _of_folder(runs_folder())
+    runs = composed[0].experiment.paths.runs if composed else runs_folder()
     if early := ended_early(runs, [Path(status.dir).name for status in statuses if status.state in OPEN]):
         log = [*early.values()][-1]
         warn(f"{plural(len(early), 'run')}: the job ended before the run began, {reason(1, log)} (see {log})")
     arms = Arms(records_folder())
     return [_with_settings(status, arms) for status in statuses]
+
+
+def _of_grid(composed: list[PlannedRun]) -> list[RunStatus]:
+    """Return the runs of a grid, whether they have begun or not; warn of similar runs that are not among them."""
+    plan = plan_runs(composed)
+    runs, exps = plan[0].experiment.paths.runs, {planned.run.exp for planned in plan}
+    queue = queue_of(runs)
+    others = {run.path.name for run in runs_under(runs) if (run.experiment or {}).get("exp") in exps}
+    if others := others - {planned.name for planned in plan}:
+        number = plural(len(others), "run")
+        warn(f"not shown: {number} with settings that this grid does not have (see `ln-repro status`)")
+    return [status_of(planned.folder, {**dict(planned.experiment), "id": planned.id}, queue) for planned in plan]
+
+
+def _of_folder(runs: Path) -> list[RunStatus]:
+    """Return the runs with a directory, and those submitted to Slurm that are queued or whose job ended early."""
+    queue = queue_of(runs)
+    statuses = [status_of(run, queue=queue) for run in runs_under(runs)]
+    started = {Path(status.dir).name for status in statuses}
+    files = {name: file for name, file in submitted_files(runs).items() if name not in started}
+    ended = ended_early(runs, files.keys() - queue.keys())
+    for name, file in files.items():
+        if name in queue or name in ended:
+            settings = {**(read_json(file, dict) or {}), "id": name.rpartition("-")[2]}
+            statuses.append(status_of(RunFolder(runs / name), settings, queue))
+    return statuses
 
 
 def _with_settings(status: RunStatus, arms: Arms) -> RunStatus:
