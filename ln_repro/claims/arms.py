@@ -50,15 +50,15 @@ class Arms:
         write_atomically(self.lock, f'{{\n "sources": "{self.digest}",\n "experiments": {{\n{lines}\n }}\n}}\n')
 
 
-def deviates(run: Run, named: ArmOf) -> bool:
+def deviates(run: Run, arm_named: ArmOf) -> bool:
     """Return whether a run has other text, or differs from its experiment in more than seed, rate and variations."""
-    arm = named(run.record.exp)
+    arm = arm_named(run.record.exp)
     return arm is None or not run.record.data.published or run.arm_key != arm.key
 
 
-def own_settings(experiment: Experiment, named: ArmOf) -> list[str]:
+def own_settings(experiment: Experiment, arm_named: ArmOf) -> list[str]:
     """Return the settings, except the seed, in which a run differs from the experiment that it is named after."""
-    arm = named(experiment.exp)
+    arm = arm_named(experiment.exp)
     if arm is None:
         return ["no experiment of that name"]
     rate = [f"lr={experiment.lr:g}"] if experiment.lr != arm.lr else []

@@ -158,7 +158,7 @@ def separation(evidence: Evidence, cause: Cause) -> Separation:
     failing, training = ([(run.seed, value) for _, run, value in measured if condition(run)]
                          for condition in (evidence.failed, evidence.trained))  # fmt: skip
     area = area_under_curve(failing, training) if failing and training else Effect(math.nan)
-    changed = evidence.others.get(cause.option, Evidence()).of_arms(["postln_nowarm"])
+    changed = evidence.variations.get(cause.option, Evidence()).of_arms(["postln_nowarm"])
     arms = len({arm for arm, *_ in measured})
     return Separation(cause, area, len(failing), len(training), arms, Count.of(evidence.trained, changed))
 

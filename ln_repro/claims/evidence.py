@@ -59,14 +59,15 @@ class Evidence:
     """The runs of one setting.
 
     For fine-tuning, ``starts`` has the evidence by number of updates of the pre-training, and ``arms`` one run per
-    seed, even if the seed was run from several checkpoints. The ``others`` of a variation include the runs without it.
+    seed, even if the seed was run from several checkpoints. The ``variations`` of a variation include, as "", the runs
+    without it, so that `best` is the best of the whole setting for each.
     """
 
     arms: Mapping[str, Runs] = field(default_factory=dict)  # at the arm's own learning rate
     rates: Mapping[str, Mapping[Rate, Runs]] = field(default_factory=dict)  # at every peak learning rate, by arm
     starts: Mapping[int, "Evidence"] = field(default_factory=dict)
     entropies: Mapping[str, float] = field(default_factory=dict)  # of its corpus
-    others: Mapping[str, "Evidence"] = field(default_factory=dict)  # by the setting that differs ("init=fairseq")
+    variations: Mapping[str, "Evidence"] = field(default_factory=dict)  # by what differs: "init=fairseq"
     _bests: dict[tuple[object, ...], tuple[float, float]] = field(default_factory=dict, init=False, compare=False)
 
     def missing(self, arms: Sequence[str]) -> list[str]:
@@ -81,7 +82,7 @@ class Evidence:
     def by_depth(self) -> dict[int, "Evidence"]:
         """The evidence by number of layers, in ascending order."""
         depths = {int(name.removeprefix(LAYERS)): part
-                  for name, part in self.others.items() if name.startswith(LAYERS) and "," not in name}  # fmt: skip
+                  for name, part in self.variations.items() if name.startswith(LAYERS) and "," not in name}  # fmt: skip
         if usual := next((run for runs in self.arms.values() for run in runs.values()), None):
             depths[usual.size[0]] = self
         return dict(sorted(depths.items()))
@@ -112,7 +113,7 @@ class Evidence:
         """
         key = run.size, run.epochs
         if key not in self._bests:
-            groups = [[*runs.values()] for evidence in (self, *self.others.values())
+            groups = [[*runs.values()] for evidence in (self, *self.variations.values())
                       for rates in evidence.rates.values() for runs in rates.values()]  # fmt: skip
             means = [(len(runs), fmean(run.bleu for run in runs), fmean(run.nll for run in runs)) for runs in groups
                      if runs[0].size == run.size and runs[0].epochs <= run.epochs]  # fmt: skip
@@ -151,7 +152,7 @@ class Evidence:
         return self.entropies.get("unigram_bits", math.nan) - run.nll
 
 
-def gather(runs: Sequence[Run], named: ArmOf, arms: Iterable[str], entropies: Entropies) -> dict[str, Evidence]:
+def gather(runs: Sequence[Run], arm_named: ArmOf, arms: Iterable[str], entropies: Entropies) -> dict[str, Evidence]:
     """Return the evidence by setting, with one run per seed.
 
     A run counts for every arm with the same settings, regardless of the name under which it was started, if it was run
@@ -160,26 +161,27 @@ def gather(runs: Sequence[Run], named: ArmOf, arms: Iterable[str], entropies: En
 
     Args:
         runs: those that may count.
-        named: looks up arms.
+        arm_named: looks up arms.
         arms: those considered in addition to the ones that runs are named after.
         entropies: those of the corpora that are known.
     """
     names = sorted({Name.of(run.record.exp).arm for run in runs} | {*arms})
-    runs = [run for run in runs if run.record.data.published and scored(run) and not foreign_start(run, runs, named)]
+    runs = [run for run in runs
+            if run.record.data.published and scored(run) and not foreign_start(run, runs, arm_named)]  # fmt: skip
     setting_of = attrgetter("record.setting")
-    every = {setting: _of_setting([*of_setting], names, named, entropies)
+    every = {setting: _of_setting([*of_setting], names, arm_named, entropies)
              for setting, of_setting in groupby(sorted(runs, key=setting_of), setting_of)}  # fmt: skip
     return {setting: evidence for setting, evidence in every.items()
-            if evidence.arms or evidence.rates or evidence.others}  # fmt: skip
+            if evidence.arms or evidence.rates or evidence.variations}  # fmt: skip
 
 
-def _of_setting(runs: Sequence[Run], names: Sequence[str], named: ArmOf, entropies: Entropies) -> Evidence:
+def _of_setting(runs: Sequence[Run], names: Sequence[str], arm_named: ArmOf, entropies: Entropies) -> Evidence:
     """Return the evidence from the runs of one setting, of which there is at least one."""
     setting = Name.of(runs[0].record.exp).setting
     if runs[0].experiment.task != "classification":  # its fingerprint depends on the pre-training corpus
         text = mode(run.record.data.fingerprint for run in runs)
         runs = [run for run in runs if run.record.data.fingerprint == text]
-    arms = {name: arm for name in names if (arm := named(f"{setting}_{name}"))}
+    arms = {name: arm for name in names if (arm := arm_named(f"{setting}_{name}"))}
     groups: dict[tuple[str, int | None], dict[str, dict[Rate, dict[Seed, Run]]]] = {}
     for run in runs:
         start = run.experiment.start.update if run.experiment.start else None
@@ -189,22 +191,22 @@ def _of_setting(runs: Sequence[Run], names: Sequence[str], named: ArmOf, entropi
                 group.setdefault(name, {}).setdefault(run.experiment.lr, {}).setdefault(run.seed, run)
     known = next((entropies[key] for run in runs if (key := run.record.data.fingerprint) in entropies), {})
 
-    def evidence(variation: str, start: int | None) -> Evidence:
-        rates = groups.get((variation, start), {})
+    def evidence(varied: str, start: int | None) -> Evidence:
+        rates = groups.get((varied, start), {})
         usual = {name: of_rate[arms[name].lr] for name, of_rate in rates.items() if arms[name].lr in of_rate}
         return Evidence(usual, rates, entropies=known)
 
     starts = {start: evidence("", start) for start in sorted({start for _, start in groups if start is not None})}
-    others = {variation: evidence(variation, None) for variation, start in groups if variation and start is None}
+    variations = {varied: evidence(varied, None) for varied, start in groups if varied and start is None}
     if not starts:
         unvaried = evidence("", None)
-        compared = {"": unvaried, **others}
-        return replace(unvaried, others={name: replace(part, others=compared) for name, part in others.items()})
+        whole = {"": unvaried, **variations}
+        return replace(unvaried, variations={name: replace(variations[name], variations=whole) for name in variations})
     merged: dict[str, dict[Seed, Run]] = {}
     for part in starts.values():
         for name, of_seed in part.arms.items():
             merged[name] = {**of_seed, **merged.get(name, {})}
-    return Evidence(merged, starts=starts, others=others)
+    return Evidence(merged, starts=starts, variations=variations)
 
 
 def variation(experiment: Experiment, arm: Arm) -> str:
@@ -226,7 +228,7 @@ def scored(run: Run) -> bool:
     return not translated or run.record.bleu.test_tokenised is not None
 
 
-def foreign_start(run: Run, runs: Sequence[Run], named: ArmOf) -> bool:
+def foreign_start(run: Run, runs: Sequence[Run], arm_named: ArmOf) -> bool:
     """Return whether a run starts from weights that the paper does not fine-tune from.
 
     The record of the pre-training, if it is among the runs, decides; otherwise, the name of its experiment does.
@@ -241,4 +243,4 @@ def foreign_start(run: Run, runs: Sequence[Run], named: ArmOf) -> bool:
     pretrained = next((other.experiment for other in runs if other.record.id == start.run), None)
     if pretrained is None:
         return name != expected
-    return bool(named(f"{setting}_{expected}") != Arm.of(pretrained) or interventions(pretrained))
+    return bool(arm_named(f"{setting}_{expected}") != Arm.of(pretrained) or interventions(pretrained))

@@ -1,4 +1,4 @@
-"""Format arms, regions and numbers for rules and verdicts."""
+"""The words for schemes, corpora, arms and regions in rules, verdicts, tables and figures."""
 
 import math
 
@@ -33,19 +33,19 @@ PARTS = {
 def parted(name: str) -> tuple[str, str]:
     """Return a setting or corpus and the percentage of the training text in its name: "iwslt-60" is "iwslt" and "60".
 
-    The percentage is "" if it is all of it.
+    `Record.setting` and `Record.corpus` compose such names. The percentage is "" if it is all of the text.
     """
     whole, _, percent = name.partition("-")
     return (whole, percent) if percent.isdecimal() else (name, "")
 
 
-def named(words: str) -> str:
+def display_name(name: str) -> str:
     """Return the display name of a norm, optimizer, corpus, task or setting, or of several separated by commas.
 
     That of a part of a corpus says how much it is.
     """
     names = []
-    for whole, percent in map(parted, words.split(", ")):
+    for whole, percent in map(parted, name.split(", ")):
         names.append(NAMES.get(whole, whole))
         if percent:
             names.append(f"{percent} % of the training text")

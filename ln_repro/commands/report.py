@@ -9,7 +9,7 @@ from rich.table import Table
 
 from ln_repro.claims.arena import arena
 from ln_repro.claims.judge import claim_rows, read_archive
-from ln_repro.claims.words import named
+from ln_repro.claims.words import display_name
 from ln_repro.commands.messages import complaints, say
 from ln_repro.errors import UserError
 from ln_repro.experiment.compose import nearest
@@ -96,7 +96,7 @@ def arena_command(options: argparse.Namespace) -> int:
         table.add_row(*row)
     console.print(table, *content.notes, sep="\n", highlight=False)
     if few := sorted({ArmName.of(arm).scheme for arm in evidence[setting].rates} - {entry.scheme for entry in ranked}):
-        say(f"left out, with fewer than three seeds at any rate: {', '.join(map(named, few))}")
+        say(f"left out, with fewer than three seeds at any rate: {', '.join(map(display_name, few))}")
     return complaints(kept.problems)
 
 

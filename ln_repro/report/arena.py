@@ -8,7 +8,7 @@ from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.lr50 import CELLS, FACTORS, Lr50, lr50
 from ln_repro.claims.metrics import Count
 from ln_repro.claims.rates import CURVE_SEEDS, Range
-from ln_repro.claims.words import arm_words, named
+from ln_repro.claims.words import arm_words, display_name
 from ln_repro.records.archive import Costs
 from ln_repro.records.events import json_ready
 from ln_repro.report.tables import Table
@@ -44,7 +44,7 @@ def lr50_table(exploratory: Mapping[str, Evidence], replication: Mapping[str, Ev
             limits = {arm: limit for arm in arms if (limit := lr50(evidence, arm))
                       and max(count.runs for count in limit.counts.values()) >= CURVE_SEEDS}  # fmt: skip
             if len(limits) > 1:
-                columns[named(name) + suffix] = [limit_words(limits.get(arm)) for arm in arms] + [
+                columns[display_name(name) + suffix] = [limit_words(limits.get(arm)) for arm in arms] + [
                     str(limits[above].over(limits[below]) or "-") if {above, below} <= limits.keys() else "-"
                     for above, below in FACTORS.values()
                 ]
@@ -71,7 +71,7 @@ def arena_table(entries: Sequence[Entry], costs: Costs) -> Table:
     for entry in entries:
         low, high = entry.nll.interval
         rows.append([
-            named(entry.scheme), str(entry.without or "none"),
+            display_name(entry.scheme), str(entry.without or "none"),
             f"{'≥' if any(entry.without.open) else ''}{entry.without.octaves:.0f}" if entry.without else None,
             str(entry.with_ramp or "none"),
             limit_words(entry.limit, brief=True),
@@ -99,7 +99,7 @@ def by_rate(evidence: Evidence, entries: Sequence[Entry]) -> list[Table]:
         rows = []
         for entry, curve in zip(entries, curves, strict=True):
             counts = [str(Count.of(evidence.trained, curve[rate])) if rate in curve else None for rate in rates]
-            rows.append([named(entry.scheme), *counts])
+            rows.append([display_name(entry.scheme), *counts])
         tables.append(Table(["scheme", *(f"{rate:g}" for rate in rates)], rows, [RATE_NOTE]))
     return tables
 

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED
 from ln_repro.claims.judge import UNJUDGED, Judged, Row
-from ln_repro.claims.words import named
+from ln_repro.claims.words import display_name
 from ln_repro.report.tables import Table
 from ln_repro.system.progress import plural
 
@@ -57,7 +57,7 @@ def _cell(judged: Judged | None) -> str | None:
     if judged is None:
         return None
     symbol, effect, details = _found(judged)
-    corpus = "" if judged.data in SMALL else f"{named(judged.data)}, "
+    corpus = "" if judged.data in SMALL else f"{display_name(judged.data)}, "
     return f"{symbol} {effect}\n{corpus}{details}"
 
 
@@ -78,7 +78,7 @@ def _rule(row: Row) -> str:
     if not explored and any(judged.older for judged in row.others):
         words = "before some runs"
     agreeing = [judged.data for judged in explored if judged.replicated == judged.explored != INCONCLUSIVE]
-    return f"{words}, replicated on {', '.join(map(named, agreeing))}" if agreeing else words
+    return f"{words}, replicated on {', '.join(map(display_name, agreeing))}" if agreeing else words
 
 
 def overview(rows: Iterable[Row]) -> Iterator[RenderableType]:
@@ -88,7 +88,7 @@ def overview(rows: Iterable[Row]) -> Iterator[RenderableType]:
         yield Text(row.claim, "bold")
         for judged in row.others or [row.own]:
             symbol, effect, details = _found(judged)
-            corpus = f"{named(judged.data):9} " if row.others else ""
+            corpus = f"{display_name(judged.data):9} " if row.others else ""
             found = f" {corpus}{effect or '-'}{f' ({details})' if details else ''}"
             yield Padding(Text(symbol, styles.get(symbol, "")).append(found, "default"), (0, 0, 0, 2))
         paper = "" if row.number == "-" else f"paper: {row.number};  "
@@ -102,7 +102,7 @@ def details(row: Row, width: int) -> Iterator[Text]:
     for before, judged in zip([None, *row.others], row.others, strict=False):
         repeated = before and (before.rule, before.written) == (judged.rule, judged.written)
         yield from _judged(
-            named(judged.data), replace(judged, rule="as above", written="") if repeated else judged, width
+            display_name(judged.data), replace(judged, rule="as above", written="") if repeated else judged, width
         )
     if row.own.rule or row.theory:
         hours = f"   # about {row.cost_gpu_hours:g} GPU hours" if row.cost_gpu_hours else ""

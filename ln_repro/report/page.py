@@ -10,7 +10,7 @@ from statistics import fmean
 
 from ln_repro.claims.evidence import interventions
 from ln_repro.claims.judge import Row
-from ln_repro.claims.words import corpus_order, named
+from ln_repro.claims.words import corpus_order, display_name
 from ln_repro.records.archive import Run
 from ln_repro.report.claims import claims_table, theory_table
 from ln_repro.report.reproduction import arm_of
@@ -38,7 +38,7 @@ def page(runs: Sequence[Run], tables: Mapping[str, Table], figures: Mapping[str,
         loader=FileSystemLoader(ASSETS), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters["named"] = named
+    environment.filters["display_name"] = display_name
     data = json.dumps(chart_data(runs, arms), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return environment.get_template("page.html").render(
         images={name: b64encode(content).decode() for name, content in figures.items()},
@@ -95,7 +95,7 @@ def _arm(runs: Sequence[Run]) -> Arm:
     words += [f"{layers}+{layers} layers" if translates else f"{layers} layers"] if layers != 6 else []
     return {
         "exp": record.exp,
-        "name": f"{named(record.axes.norm)}, {named(experiment.optimizer.name)}",
+        "name": f"{display_name(record.axes.norm)}, {display_name(experiment.optimizer.name)}",
         "data": record.corpus if translates else f"{record.axes.data}, {record.axes.task}",
         "norm": record.axes.norm,
         "optimizer": experiment.optimizer.name,

@@ -49,7 +49,7 @@ def all_tables(archive: Archive, rows: Sequence[Row], findings: Sequence[Json]) 
     settings = {name: evidence for name, evidence in sorted(archive.evidence.items()) if not evidence.starts}
     replication = {f"{name}-replication": evidence for name, evidence in sorted(archive.replication.items())}
     varied = {f"{name}-{variation}" if variation else name: part for name, evidence in settings.items()
-              for variation, part in {"": evidence, **evidence.others}.items()}  # fmt: skip
+              for variation, part in {"": evidence, **evidence.variations}.items()}  # fmt: skip
     arenas = {}
     for name, evidence in settings.items():
         entries = arena(evidence)

@@ -53,7 +53,7 @@ def test_a_variation_stands_apart_and_still_counts_as_the_best_arm() -> None:
     others += [made("toy_preln_nowarm", seed, 65.0, init="fairseq") for seed in (1, 2)]  # too few to compare with
     evidence = gathered([*made_runs("toy", {"postln_warm": {}}), *others])["toy"]
     assert [*evidence.arms] == ["postln_warm"] and "preln_warm" not in evidence.rates
-    varied = {name: [*part.arms] for name, part in evidence.others.items()}
+    varied = {name: [*part.arms] for name, part in evidence.variations.items()}
     assert varied == {"init=fairseq": ["preln_warm", "preln_nowarm"]}
     assert evidence.relative_bleu(evidence.arms["postln_warm"][3]) == 0.5
 
