@@ -102,7 +102,7 @@ class Cause:
     name: str
     quantity: str  # what is measured, in words
     of: Callable[[Run], float]  # larger where a run should fail; NaN without the probe
-    option: str = ""  # the setting of the intervention that removes it, if there is one
+    option: str = ""  # the intervention that removes it, if there is one, as in `Evidence.variations`
 
 
 VANISHING = Cause(

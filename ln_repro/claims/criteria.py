@@ -21,7 +21,7 @@ class Finding:
     verdict: str  # one of `ln_repro.claims.intervals.VERDICTS`
     effect: Effect | None = None
     text: str = ""  # the measured values; that of the effect unless it says more
-    needs: str | None = None  # what would resolve an inconclusive verdict, in figures
+    needs: str | None = None  # how many seeds, rates or runs would resolve an inconclusive verdict
     runs: Sequence[Run] = ()  # those used in addition to the runs of the claim's arms
     seeds: int | None = None  # the number that was measured, if it can be smaller than the number of runs
     note: str = ""  # a word that qualifies the verdict: "saturated", "starvation"
@@ -98,7 +98,10 @@ class Either:
 
 @dataclass(frozen=True)
 class Report:
-    """A quantity that is reported but does not affect the verdict; it is left out if there are no runs."""
+    """A quantity that is reported but does not affect the verdict; it is left out if there are no runs.
+
+    Its own verdict is the best one, since a rule has the worst verdict of its criteria.
+    """
 
     metric: Metric
     arms: tuple[str, ...]

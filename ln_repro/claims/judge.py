@@ -93,7 +93,7 @@ class Judged:
     effect: Effect | None = None
     ours: str = ""  # what was measured, as text
     note: str = ""  # qualifies the verdict: "saturated", "starvation"
-    needs: str | None = None  # what would resolve it, in figures
+    needs: str | None = None  # how many seeds, rates or runs would resolve it
     seeds: int = 0
     rule: str = ""
     written: str = ""  # the date of the rule
@@ -207,7 +207,7 @@ def _elsewhere(
 
 
 def judge(rule: Rule, evidence: Evidence, place: Judged) -> Judged:
-    """Return ``place``, the corpus and its setting, with what a rule says of its runs."""
+    """Return what a rule says of the runs of one setting; ``place`` has its name, its corpus and the command alone."""
     dated = replace(place, rule=rule.sentence(), written=rule.written[:10], source=rule.source)
     if missing := evidence.missing(rule.arms):
         return replace(dated, needs=f"runs of {', '.join(missing)}")

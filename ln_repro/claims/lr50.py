@@ -49,10 +49,7 @@ class Lr50:
     quantiles: Values  # of the posterior of log2 LR50, equally spaced; empty if it is infinite or 0
 
     def over(self, other: "Lr50") -> Effect | None:
-        """Return the ratio to another LR50; infinite with its sign if only one end is known, None if that says nothing.
-
-        A lower end at most 1, or an upper end at least 1, does not tell which of the two is higher.
-        """
+        """Return the ratio to another LR50, or a bound on it; None if neither shows which of the two is higher."""
         if len(self.quantiles) and len(other.quantiles):
             ratios = np.subtract.outer(self.quantiles, other.quantiles)
             low, median, high = (float(2**value) for value in np.quantile(ratios, TAILS))
@@ -89,7 +86,8 @@ def posterior(counts: tuple[tuple[Rate, Count], ...]) -> Values:
     rates = np.log2([rate for rate, _ in counts])
     places = np.linspace(rates.min() - BEYOND, rates.max() + BEYOND, POINTS)[:, None]
     slopes = np.linspace(0, STEEPEST, SLOPES + 1)[1:]
-    likelihood = np.log(slopes) + np.zeros_like(places)  # flat in slope and intercept, the product of slope and place
+    # A prior that is flat in slope and intercept, slope x place, is in slope and place proportional to the slope.
+    likelihood = np.log(slopes) + np.zeros_like(places)
     for rate, (_, count) in zip(rates, counts, strict=True):
         logit = slopes * (places - rate)
         likelihood += count.hits * log_expit(logit) + (count.runs - count.hits) * log_expit(-logit)

@@ -49,7 +49,7 @@ class Count(NamedTuple):
 
 @dataclass(frozen=True)
 class Effect:
-    """A quantity with its 95 % interval over seeds; infinite, with the sign of its side, if only a bound is known."""
+    """A quantity with its 95 % interval over seeds; inf (-inf) if only the interval's lower (upper) end is known."""
 
     value: float
     interval: Interval = UNBOUNDED
@@ -132,7 +132,7 @@ def _late_minus_early(post: Run, pre: Run) -> float:
 def _falling(run: Run) -> Curve:
     """Return the validation NLL by epoch, or with too few validations for a curve, the training loss by update.
 
-    The training loss is averaged over `AVERAGED` updates, after the first value as it is.
+    The training loss is averaged over `AVERAGED` updates at a time, except for its first value.
     """
     if not run.finite:
         return {}

@@ -1,4 +1,7 @@
-"""Which peak learning rates an arm can be trained at, and what that says about MT-1, however it is measured."""
+"""The peak learning rates at which an arm trains, and a multiverse analysis of MT-1.
+
+That is (Steegen et al. 2016) the verdict under each combination of choices that could have been made as well.
+"""
 
 import math
 from collections import Counter

@@ -57,8 +57,8 @@ def figures_command(options: argparse.Namespace) -> int:
 
 def claims_command(options: argparse.Namespace) -> int:
     folder = _records(options)
-    kept, _, evidence, replication, _ = read_archive(folder)
-    rows = claim_rows(evidence, replication, read_theory(folder).get("findings", []))
+    archive = read_archive(folder)
+    rows = claim_rows(archive.evidence, archive.replication, read_theory(folder).get("findings", []))
     known, wanted = {row.id.lower(): row.id for row in rows}, {name.lower() for name in options.ids}
     if unknown := [name for name in options.ids if name.lower() not in known]:
         raise UserError(f"claims: there is no {unknown[0]}{nearest(unknown[0].upper(), [*known.values()])}")
@@ -72,32 +72,33 @@ def claims_command(options: argparse.Namespace) -> int:
     else:
         console.print(*overview(rows), LEGEND, sep="\n")
         say("`ln-repro claims ID` prints a claim's rule, its records and what would resolve it")
-    return complaints(kept.problems)
+    return complaints(archive.kept.problems)
 
 
 def arena_command(options: argparse.Namespace) -> int:
-    kept, _, evidence, *_ = read_archive(_records(options))
-    entries = {name: ranked for name, of_setting in sorted(evidence.items())
-               if not of_setting.starts and (ranked := arena(of_setting))}  # fmt: skip
+    archive = read_archive(_records(options))
+    entries = {name: ranked for name, evidence in sorted(archive.evidence.items())
+               if not evidence.starts and (ranked := arena(evidence))}  # fmt: skip
     setting = options.setting.removeprefix("corpus=")
     if setting not in entries:
         known = f"give one of: {', '.join(entries)}" if entries else "there is no setting with such records yet"
         raise UserError(f"arena: {setting!r} is no setting with a scheme of three seeds; {known}")
-    ranked = entries[setting]
+    ranked, costs = entries[setting], archive.kept.costs
     if options.json:
-        print(json.dumps(arena_data(ranked, kept.costs), indent=1, allow_nan=False))
-        return complaints(kept.problems)
+        print(json.dumps(arena_data(ranked, costs), indent=1, allow_nan=False))
+        return complaints(archive.kept.problems)
     console = Console()
-    content = arena_table(ranked, kept.costs)
+    content = arena_table(ranked, costs)
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
     for column in content.columns:
         table.add_column(column, no_wrap=True)
     for row in content.rows:
         table.add_row(*row)
     console.print(table, *content.notes, sep="\n", highlight=False)
-    if few := sorted({ArmName.of(arm).scheme for arm in evidence[setting].rates} - {entry.scheme for entry in ranked}):
+    schemes = {ArmName.of(arm).scheme for arm in archive.evidence[setting].rates}
+    if few := sorted(schemes - {entry.scheme for entry in ranked}):
         say(f"left out, with fewer than three seeds at any rate: {', '.join(map(display_name, few))}")
-    return complaints(kept.problems)
+    return complaints(archive.kept.problems)
 
 
 def report_command(options: argparse.Namespace) -> int:

@@ -61,7 +61,7 @@ class PlannedRun:
 
     @cached_property
     def stack_key(self) -> str:
-        """What is equal for runs that can be trained as one: all settings but those of single parameters' updates."""
+        """The settings that runs trained as one share: all but the rate, the optimizer and the initial weights."""
         return self.experiment.model_dump_json(exclude={"exp", "lr", "schedule", "optimizer", "init"})
 
     @property
