@@ -25,7 +25,7 @@ METRICS: dict[str, Callable[[Evidence, Run], float]] = {
     "skill by NLL": lambda evidence, run: max(0.0, evidence.skill(run)),
 }
 FACTOR = 2.0  # ratio of the largest rates at which two arms train, at least, if they differ
-Scores = dict[Rate, list[float]]  # the scores of an arm by rate, relative to those of the best arm
+Scores = dict[Rate, list[float]]  # the scores of an arm by rate
 
 
 def usable_curve(evidence: Evidence, arm: str) -> dict[Rate, list[Run]]:
@@ -87,14 +87,13 @@ def multiverse(evidence: Evidence, warm: str, without: str) -> Counter[str]:
                         for rate, runs in curve.items()} for arm, curve in curves.items()}  # fmt: skip
         best = max(fmean(values) for of_arm in scores.values() for values in of_arm.values())
         if best:
-            with_ramp, no_ramp = ({rate: [value / best for value in values] for rate, values in scores[arm].items()}
-                                  for arm in (warm, without))  # fmt: skip
-            verdicts.update(variant(with_ramp, no_ramp, limit, share) for limit, share in product(LIMITS, SHARES))
+            verdicts.update(variant(scores[warm], scores[without], limit * best, share)
+                            for limit, share in product(LIMITS, SHARES))  # fmt: skip
     return verdicts
 
 
 def variant(warm: Scores, without: Scores, limit: float, share: float) -> str:
-    """Return the verdict for one limit and share, by the largest rates at which the arms train."""
+    """Return the verdict by the largest rates at which a share of an arm's seeds reach a score of ``limit``."""
     with_ramp, no_ramp = (
         {rate: Count(sum(score >= limit for score in scores), len(scores)) for rate, scores in of_arm.items()}
         for of_arm in (warm, without)
