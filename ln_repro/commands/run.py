@@ -9,16 +9,7 @@ from pathlib import Path
 from ln_repro.commands.messages import OneLineParser, own_folder, report_error, say
 from ln_repro.engine import process
 from ln_repro.errors import Interrupted, UserError
-from ln_repro.experiment.compose import (
-    PRIMARY,
-    compose,
-    descriptions,
-    expand,
-    experiments,
-    hydra_app,
-    search_also,
-    with_own_norm,
-)
+from ln_repro.experiment import compose
 from ln_repro.experiment.name import Name
 from ln_repro.experiment.precision import resolve_precision
 from ln_repro.experiment.settings import Experiment, build
@@ -75,8 +66,8 @@ def run_command(arguments: list[str]) -> int:
     assignments = [argument for before, argument in pairwise(["", *arguments])
                    if "=" in argument and not argument.startswith("-") and before != "--config-dir"]  # fmt: skip
     options = run_parser().parse_intermixed_args([argument for argument in arguments if argument not in assignments])
-    overrides = with_own_norm([*assignments, *options.overrides])
-    search_also(options.config_dir)
+    overrides = compose.with_own_norm([*assignments, *options.overrides])
+    compose.search_also(options.config_dir)
     if options.queued:
         if overrides:
             raise UserError(f"--queued: takes no overrides; leave out {' '.join(overrides)}")
@@ -94,17 +85,17 @@ def run_command(arguments: list[str]) -> int:
         raise UserError("torchrun: starts a single run; leave out --multirun, --cfg and --info")
     if not this_rank().leads:
         process.follow_rank_zero()
-    jobs = expand(overrides) if options.multirun else [overrides]
-    built = [build(compose(job)) for job in jobs]
+    jobs = compose.expand(overrides) if options.multirun else [overrides]
+    built = [build(compose.compose(job)) for job in jobs]
     if shown:
         for job in jobs:
             if options.multirun:
                 print(f"---\n# {shlex.join(['ln-repro', 'run', *job])}")
-            with hydra_app() as app:
+            with compose.hydra_app() as app:
                 if options.cfg:  # Hydra's own part cannot be resolved before a run
-                    app.show_cfg(PRIMARY, job, options.cfg, package=None, resolve=options.cfg != "hydra")
+                    app.show_cfg(compose.PRIMARY, job, options.cfg, package=None, resolve=options.cfg != "hydra")
                 else:
-                    app.show_info(options.info, PRIMARY, job)
+                    app.show_info(options.info, compose.PRIMARY, job)
     elif options.multirun:
         return max(map(_run_one_of_several, built))
     else:
@@ -132,14 +123,14 @@ def _run_one_of_several(experiment: Experiment) -> int:
 def _experiments() -> str:
     """Describe every experiment, in paragraphs of settings with the same arms."""
     arms: dict[str, dict[str, str]] = {}
-    for name, text in experiments().items():
+    for name, text in compose.experiments().items():
         corpus, arm = Name.of(name)
         if arm:
             arms.setdefault(corpus, {})[arm] = text
     alike: dict[tuple[str, ...], list[str]] = {}
     for corpus, of_corpus in arms.items():
         alike.setdefault(tuple(of_corpus), []).append(corpus)
-    lines, settings = [], descriptions("setting")
+    lines, settings = [], compose.descriptions("setting")
     for corpora in sorted(alike.values(), key=len, reverse=True):
         described = {corpus: settings.get(corpus, "") for corpus in corpora}
         for kind, texts in (("SETTING is one of", described), ("and ARM one of", arms[corpora[0]])):
@@ -147,6 +138,6 @@ def _experiments() -> str:
             for name, text in texts.items():
                 lines += [f"  {name}", *(f"      {line}" for line in textwrap.wrap(text, 74, break_on_hyphens=False))]
             lines.append("")
-    if single := [name for name in experiments() if "_" not in name]:
+    if single := [name for name in compose.experiments() if "_" not in name]:
         lines.append(f"Your own experiments: exp={', exp='.join(single)}")
     return "\n".join(lines)

@@ -7,19 +7,7 @@ from pathlib import Path
 
 from ln_repro.commands.messages import complaints, say
 from ln_repro.errors import LnReproError, UserError
-from ln_repro.records.archive import (
-    CHECKSUMS,
-    EVENTS,
-    HYPOTHESES,
-    archive_folder,
-    archived_file,
-    checksums,
-    differing,
-    read_kept,
-    records_folder,
-    stopped_folder,
-    unpacked,
-)
+from ln_repro.records import archive
 from ln_repro.records.events import valid_events
 from ln_repro.records.record import Record
 from ln_repro.runner import bleu
@@ -29,17 +17,17 @@ from ln_repro.system.progress import plural, progress
 
 def verify_command(options: argparse.Namespace) -> int:
     """Run `verify`: check every record against its archived events, and recompute its BLEU from the hypotheses."""
-    folder = options.records or records_folder()
+    folder = options.records or archive.records_folder()
     problems = check(folder)
-    if options.records is None and stopped_folder(folder).is_dir():
-        problems += check(stopped_folder(folder))
+    if options.records is None and archive.stopped_folder(folder).is_dir():
+        problems += check(archive.stopped_folder(folder))
     return complaints(problems)
 
 
 def check(folder: Path) -> list[str]:
     """Check a folder of records, report how many are valid, and return the problems."""
-    kept, archives = read_kept(folder), archive_folder(folder)
-    known = checksums(archives)
+    kept, archives = archive.read_kept(folder), archive.archive_folder(folder)
+    known = archive.checksums(archives)
     by_archive: dict[str, list[Record]] = {name: [] for name in known}
     for record in kept.records:
         by_archive.setdefault(record.archive, []).append(record)
@@ -48,12 +36,14 @@ def check(folder: Path) -> list[str]:
         for name, records in sorted(by_archive.items()):
             try:
                 if name not in known:
-                    raise LnReproError(f"{archives / name} is not in {CHECKSUMS}; restore it")
+                    raise LnReproError(f"{archives / name} is not in {archive.CHECKSUMS}; restore it")
                 if not (archives / name).exists():
                     raise LnReproError(f"{archives / name} is missing; restore it")
                 if sha256(archives / name) != known[name]:
-                    raise LnReproError(f"{archives / name} was changed after it was written ({CHECKSUMS}); restore it")
-                files = dict(unpacked(archives / name))
+                    raise LnReproError(
+                        f"{archives / name} was changed after it was written ({archive.CHECKSUMS}); restore it"
+                    )
+                files = dict(archive.unpacked(archives / name))
             except LnReproError as error:
                 problems.append(str(error))
                 continue
@@ -72,16 +62,16 @@ def check(folder: Path) -> list[str]:
 
 def events_problem(record: Record, files: Mapping[str, bytes]) -> str | None:
     """Return how a record differs from its archived events; None if they agree."""
-    text = files.get(f"{record.id}{EVENTS}")
+    text = files.get(f"{record.id}{archive.EVENTS}")
     if text is None:
         return f"its events are missing in {record.archive}"
-    return (name := differing(record, valid_events(text))) and f"{name} differs from its events"
+    return (name := archive.differing(record, valid_events(text))) and f"{name} differs from its events"
 
 
 def bleu_problem(record: Record, files: Mapping[str, bytes]) -> str | None:
     """Return how a record's BLEU differs from that of its hypotheses; "" if they agree, None if it is not known."""
     try:
-        texts = bleu.translations(record, files.get(f"{record.id}{HYPOTHESES}"))
+        texts = bleu.translations(record, files.get(f"{record.id}{archive.HYPOTHESES}"))
         recorded = record.bleu.test
         if texts is None or recorded is None:
             return None
@@ -93,8 +83,8 @@ def bleu_problem(record: Record, files: Mapping[str, bytes]) -> str | None:
 
 def compare_command(options: argparse.Namespace) -> int:
     """Run `compare`: test the difference in BLEU between two archived records by paired bootstrap."""
-    folder = options.records or records_folder()
-    kept = read_kept(folder)
+    folder = options.records or archive.records_folder()
+    kept = archive.read_kept(folder)
     records = {record.id: record for record in kept.records}
     if missing := [id for id in options.pair if id not in records]:
         if unsound := next((line for line in kept.problems if missing[0] in line), None):
@@ -105,7 +95,7 @@ def compare_command(options: argparse.Namespace) -> int:
         raise UserError("compare: the two were trained on different corpora")
     texts = []
     for record in (first, second):
-        if (hypotheses := archived_file(folder, record, HYPOTHESES)) is None:
+        if (hypotheses := archive.archived_file(folder, record, archive.HYPOTHESES)) is None:
             raise UserError(f"compare: {record.id} has no archived hypotheses; choose another record")
         if (translated := bleu.translations(record, hypotheses)) is None:
             raise UserError(f"compare: prepare the corpus first (ln-repro data prepare data={first.data.name})")

@@ -173,7 +173,7 @@ def test_stopped_runs_that_have_ended_since_count_once_and_problems_of_others_ar
     assert [run.record.id for run in read_archive(folder).stopped] == [BROKEN]
     (stopped_folder(folder) / "toy.jsonl").write_text("{}\n")
     assert "stopped" in read_archive(folder).kept.problems[0]
-    monkeypatch.setattr("ln_repro.commands.verify.records_folder", lambda: folder)
+    monkeypatch.setattr("ln_repro.records.archive.records_folder", lambda: folder)
     assert "it is damaged" in call("verify")[2]
 
 
