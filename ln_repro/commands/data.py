@@ -12,7 +12,7 @@ from ln_repro.experiment.settings import Paths
 from ln_repro.experiment.validation import validate
 
 
-def data_command(options: argparse.Namespace) -> int:
+def data_command(options: argparse.Namespace) -> None:
     """Run `data list`, `data prepare` or `data verify`."""
     search_also(options.config_dir)
     if options.action != "list" and not any(o.startswith("data=") for o in options.overrides):
@@ -38,4 +38,3 @@ def data_command(options: argparse.Namespace) -> int:
         raise UserError(f"{data.name}: {'; '.join(problems)}")
     else:
         print(f"{data.name}: every checksum and count matches")
-    return 0

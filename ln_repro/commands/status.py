@@ -51,7 +51,7 @@ def status_command(options: argparse.Namespace) -> None:
             time.sleep(WATCH_SECONDS)
 
 
-def cancel_command(options: argparse.Namespace) -> int:
+def cancel_command(options: argparse.Namespace) -> None:
     """Run `cancel`: stop queued and running runs; a running one saves its state first."""
     chosen: dict[Path, list[str] | None] = {}
     if options.all and (options.words or options.only or options.but):
@@ -72,7 +72,6 @@ def cancel_command(options: argparse.Namespace) -> int:
     for runs, names in chosen.items():
         for line in cancel(runs, names):
             print(line)
-    return 0
 
 
 def _composed(options: argparse.Namespace) -> list[PlannedRun]:

@@ -25,7 +25,7 @@ LEAST_SEEDS = 10
 """Minimum number of seeds for an interval."""
 
 
-def theory_command(options: argparse.Namespace) -> int:
+def theory_command(options: argparse.Namespace) -> None:
     known = {name.lower(): name for name in STATEMENTS}
     if unknown := [name for name in options.only or () if name.lower() not in known]:
         raise UserError(
@@ -62,4 +62,3 @@ def theory_command(options: argparse.Namespace) -> int:
         for finding in findings:
             if finding["note"]:
                 print(f"{finding['id']}: {finding['note']}")
-    return 0

@@ -81,7 +81,7 @@ def bleu_problem(record: Record, files: Mapping[str, bytes]) -> str | None:
     return "" if computed == recorded.score else f"BLEU is {recorded.score}, its hypotheses score {computed}"
 
 
-def compare_command(options: argparse.Namespace) -> int:
+def compare_command(options: argparse.Namespace) -> None:
     """Run `compare`: test the difference in BLEU between two archived records by paired bootstrap."""
     folder = options.records or archive.records_folder()
     kept = archive.read_kept(folder)
@@ -106,4 +106,3 @@ def compare_command(options: argparse.Namespace) -> int:
         print(f"{record.id}  {record.exp}  seed {record.axes.seed}  BLEU {score:.2f}")
     samples = f"{bleu.SAMPLES} paired bootstrap samples of the test set"
     print(f"p = {p_value:.4f} ({samples}; the variation between seeds is not included)")
-    return 0
