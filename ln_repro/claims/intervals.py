@@ -8,8 +8,7 @@ from statistics import fmean, linear_regression, stdev
 from scipy.special import stdtrit
 
 Interval = tuple[float, float]
-UNBOUNDED: Interval = (-math.inf, math.inf)
-"""The interval of a quantity that nothing is known about."""
+UNBOUNDED: Interval = (-math.inf, math.inf)  # the interval of a quantity that nothing is known about
 LEVEL = 0.95
 SIGNIFICANT = 0.05  # the level of Fisher's exact test
 SAMPLES = 1000  # of a bootstrap

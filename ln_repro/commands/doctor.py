@@ -19,8 +19,7 @@ from ln_repro.system import gpu, subprocesses
 from ln_repro.system.files import existing
 from ln_repro.system.paths import data_folder, runs_folder
 
-FREE_GIB = 5
-"""Minimum free disk space in GiB."""
+FREE_GIB = 5  # minimum free disk space in GiB
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,7 @@ from ln_repro.system.progress import progress
 from ln_repro.theory import measurements
 from ln_repro.theory.judge import figures, judge
 
-LEAST_SEEDS = 10
-"""Minimum number of seeds for an interval."""
+LEAST_SEEDS = 10  # minimum number of seeds for an interval
 
 
 def theory_command(options: argparse.Namespace) -> None:

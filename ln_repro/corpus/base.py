@@ -10,8 +10,7 @@ from ln_repro.corpus.text import Pair
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
 
-UNPACKED = "unpacked-sha256"
-"""The kind of a checksum of text that may be compressed: that of the text itself."""
+UNPACKED = "unpacked-sha256"  # the kind of a checksum of text that may be compressed: that of the text itself
 
 
 @dataclass(frozen=True)
@@ -36,13 +35,10 @@ class Style:
     segmented: bool = False  # not at all: lines are tokenised, in lower case and segmented by `Corpus.codes` already
 
 
-STEPS = 1
-"""Increased whenever a change to the shared steps changes the prepared text of any corpus."""
+STEPS = 1  # increased whenever a change to the shared steps changes the prepared text of any corpus
 LANGUAGES = ("de", "en")
-RawFiles = Mapping[str, Path]
-"""Raw files by name."""
-Splits = Mapping[str, Iterable[Pair]]
-"""Pairs by the name of their split: train, valid, test."""
+RawFiles = Mapping[str, Path]  # raw files by name
+Splits = Mapping[str, Iterable[Pair]]  # pairs by the name of their split: train, valid, test
 
 
 class Corpus(ABC):

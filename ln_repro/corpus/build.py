@@ -31,12 +31,9 @@ from ln_repro.system.pool import apply
 from ln_repro.system.progress import Report, progress
 
 CHUNK_SIZE = 10_000
-WORTH_IT = 60_000
-"""Minimum number of pairs for which starting worker processes saves time."""
-NAMED = 5
-"""Maximum number of training pairs left out whose numbers are reported."""
-Tokenised = tuple[Pair, Pair]
-"""A raw pair and the tokenised one."""
+WORTH_IT = 60_000  # minimum number of pairs for which starting worker processes saves time
+NAMED = 5  # maximum number of training pairs left out whose numbers are reported
+Tokenised = tuple[Pair, Pair]  # a raw pair and the tokenised one
 Routed = tuple[int, str, Pair, Pair]
 """Number in the split from `Corpus.read`, from 1, and prepared split of a pair, and the raw and the tokenised pair."""
 Row = TypeVar("Row")

@@ -10,8 +10,7 @@ from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
 
 SIDES = ("sentence1", "sentence2")
-LABEL = "label"
-"""The third side of a split: 0 or 1 on each line, unchanged by later steps."""
+LABEL = "label"  # the third side of a split: 0 or 1 on each line, unchanged by later steps
 
 
 class Glue(Corpus):

@@ -44,13 +44,10 @@ TOKENS = {"de": 4_035_591, "en": 3_949_114}
 TESTS = ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012")
 """The evaluation sets, in the order in which the test set concatenates them."""
 
-LEFT_OUT = ("<url>", "<talkid>", "<keywords>")
-"""Tags of lines in the training text that are not translated."""
+LEFT_OUT = ("<url>", "<talkid>", "<keywords>")  # tags of lines in the training text that are not translated
 TAGS = re.compile(r"</?(?:title|description)>")
-RATIO, LONGEST = 1.5, 175
-"""Limits given to clean-corpus-n.perl: ratio of the lengths, and length in words."""
-EVERY = 23
-"""Every 23rd pair goes to the validation set."""
+RATIO, LONGEST = 1.5, 175  # limits given to clean-corpus-n.perl: ratio of the lengths, and length in words
+EVERY = 23  # every 23rd pair goes to the validation set
 
 
 class Iwslt14(Corpus):

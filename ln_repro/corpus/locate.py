@@ -16,10 +16,8 @@ from ln_repro.system.directory_lock import DirectoryLock, acquire
 from ln_repro.system.files import FULL, REFUSED, digest, write_atomically
 from ln_repro.system.progress import Report, progress
 
-ATTEMPTS = 3
-"""Attempts per address; each resumes the previous one."""
-TIMEOUT = 30.0
-"""Seconds without data after which a connection is closed."""
+ATTEMPTS = 3  # attempts per address; each resumes the previous one
+TIMEOUT = 30.0  # seconds without data after which a connection is closed
 BLOCK = 1 << 16
 HEADERS = {"User-Agent": "Mozilla/5.0 (compatible; ln-repro)", "Accept-Encoding": "identity"}
 """Some hosts reject Python's default user agent."""

@@ -9,8 +9,7 @@ from ln_repro.corpus.text import Pair, find_text, read_lines, read_pairs
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
 
-EVERY = 200
-"""Without a validation file, every 200th document is for validation: the paper's ratio of 199 to 1."""
+EVERY = 200  # without a validation file, every 200th document is for validation: the paper's ratio of 199 to 1
 TENTH = 10
 WIKINEWS = Raw("wikinews.en.txt.xz", "sha256:402d4ee237a81aaf0fec421e72a86e2ada4204be16bf6f042ffce88ee532eb47")
 

@@ -17,8 +17,7 @@ import numpy as np
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
-CACHED_WORDS = 100_000
-"""Number of words whose segmentation is kept in memory."""
+CACHED_WORDS = 100_000  # number of words whose segmentation is kept in memory
 LONGEST = 10_000
 """Maximum number of characters of a word that is segmented by merges; each merge passes over the whole word."""
 SPECIAL = 4  # tokens before those of the dictionary: <s>, <pad>, </s>, <unk>

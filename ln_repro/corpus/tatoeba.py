@@ -13,8 +13,7 @@ from ln_repro.experiment.data import Data
 
 ARCHIVE, MEMBER = "deu-eng.zip", "deu.txt"
 SHA256 = "b7688f84f99fa33c17397c14d8bd9cef1fdeb2ee0bf50074767023aee8926e28"
-SHARE = 2_500 / 135_534
-"""Share of the English sentences in each of valid and test: about 2,500 of the published file."""
+SHARE = 2_500 / 135_534  # share of the English sentences in each of valid and test: about 2,500 of the published file
 
 
 class Tatoeba(Corpus):

@@ -15,8 +15,7 @@ from typing import IO
 from ln_repro.errors import UserError
 from ln_repro.system.files import Json
 
-Pair = tuple[str, ...]
-"""A sentence on every side; a single sentence for text in one language."""
+Pair = tuple[str, ...]  # a sentence on every side; a single sentence for text in one language
 OPENERS: Json = {"": open, ".gz": gzip.open, ".xz": lzma.open}
 """By the ending that plain and compressed text files have."""
 LONGEST_WORD = 1_000

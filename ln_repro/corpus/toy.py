@@ -8,11 +8,9 @@ from typing import ClassVar
 from ln_repro.corpus.base import Corpus, Raw, RawFiles, Splits
 from ln_repro.experiment.data import Data
 
-SEED = 20200624
-"""Seed of the generator; changing it changes the corpus."""
+SEED = 20200624  # seed of the generator; changing it changes the corpus
 
-Forms = dict[str, str]
-"""The finite forms of a verb by person: 1 (I), 3 (he, she, it), p (plural)."""
+Forms = dict[str, str]  # the finite forms of a verb by person: 1 (I), 3 (he, she, it), p (plural)
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,7 @@ from ln_repro.corpus.text import Pair, find_text, parallel, read_member, read_pa
 from ln_repro.experiment.data import Data
 
 TESTS = {"valid": "newstest2013", "test": "newstest2014"}
-RATIO, LONGEST = 1.5, 250
-"""Limits of prepare-wmt14en2de.sh: ratio of the lengths, and length in subwords."""
+RATIO, LONGEST = 1.5, 250  # limits of prepare-wmt14en2de.sh: ratio of the lengths, and length in subwords
 
 
 def _archive(name: str, folder: str, sha256: str) -> Raw:

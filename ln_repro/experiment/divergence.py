@@ -6,12 +6,9 @@ without warm-up ends as a poor model, not with NaN (paper section 3.2).
 
 from collections.abc import Sequence
 
-NOT_FINITE = "not_finite"
-"""The kind of divergence that needs no rule; the other one is `stuck`."""
-MARGIN = 0.05
-"""Tolerance, in bits, for random differences between validations of a model that no longer improves."""
-Validation = tuple[int, float]
-"""Number of updates, and loss without label smoothing in bits per target token."""
+NOT_FINITE = "not_finite"  # the kind of divergence that needs no rule; the other one is `stuck`
+MARGIN = 0.05  # tolerance, in bits, for random differences between validations of a model that no longer improves
+Validation = tuple[int, float]  # number of updates, and loss without label smoothing in bits per target token
 
 
 class Diverged(Exception):

@@ -16,8 +16,7 @@ NUMBERS: dict[str, type[int] | type[float]] = {
 """The options that are numbers, which submitit computes with."""
 FLAGS = ("stderr_to_stdout", "use_srun")
 """The options that are true or false; any other that is true is given to sbatch without a value."""
-STRUCTURED = ("setup", "teardown", "srun_args", "additional_parameters")
-"""The options that are lists or mappings."""
+STRUCTURED = ("setup", "teardown", "srun_args", "additional_parameters")  # the options that are lists or mappings
 WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
 """The only text, in upper or lower case, that means something else."""
 

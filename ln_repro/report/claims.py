@@ -19,8 +19,7 @@ LEADING = ("MT-1.anchored", "MT-4", "MT-5.bleu")
 """The claims in the README: whether warm-up is needed, whether Pre-LN is as good, whether it is faster."""
 SYMBOLS = {REPRODUCED: "✓", CONTRADICTED: "✗", INCONCLUSIVE: "?", NOT_RUN: "–"}
 COLOURS = {REPRODUCED: "green", CONTRADICTED: "red", INCONCLUSIVE: "yellow", NOT_RUN: "dim"}
-SMALL = ("toy", "multi30k")
-"""Corpora with a column of their own; those of real text that are larger share one."""
+SMALL = ("toy", "multi30k")  # corpora with a column of their own; those of real text that are larger share one
 MODELS = {"multi30k": "3+3 layers"}
 """The model of a setting that is judged where the usual one of its corpus was not run."""
 SIGNS = "✓ reproduced, ✗ contradicted, ? not decided"

@@ -18,8 +18,7 @@ EQUAL, ROUNDING, SAME, DIFFERENT = "equal bit for bit", "equal within rounding",
 HALF_THE_DIGITS = 2.0**-11.5
 """The square root of float32's epsilon, a customary bound for rounding errors. Until the first loss is logged, training
 amplifies them less than this; another seed differs by more."""
-SEEDS, LOOSE = 3, 0.1
-"""Minimum number of seeds for the interval of an arm, and relative tolerance with fewer seeds."""
+SEEDS, LOOSE = 3, 0.1  # minimum number of seeds for the interval of an arm, and relative tolerance with fewer seeds
 NOT_COMPARED = {"train.device", "stop_on_divergence"}  # settings that may differ in a repetition
 SHOWN = 5  # number of training losses to show, from the first
 LOSS, NLL, BLEU, ACCURACY = "loss", "valid NLL", "test BLEU", "accuracy"

@@ -21,8 +21,7 @@ from ln_repro.system.files import Json, warn
 
 WATCH_SECONDS = 5.0
 ACTIVE = ("queued", "running")
-CLOCK_SECONDS = 2.0
-"""Tolerance for the start time of a process, which Linux computes from the wall clock."""
+CLOCK_SECONDS = 2.0  # tolerance for the start time of a process, which Linux computes from the wall clock
 
 
 def arrays(runs: Path) -> Path:

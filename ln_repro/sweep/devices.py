@@ -11,12 +11,9 @@ from ln_repro.errors import UserError
 from ln_repro.system.gpu import nvidia_smi
 from ln_repro.system.subprocesses import cores
 
-RUN_BYTES = 1.2e9
-"""Main memory assumed for each run."""
-MARGIN = 1.2
-"""GPU memory reserved for a run, relative to its estimate."""
-STACK = 16
-"""Maximum number of runs that are trained as one if a sweep does not say it; from about 6 on, a GPU is busy."""
+RUN_BYTES = 1.2e9  # main memory assumed for each run
+MARGIN = 1.2  # GPU memory reserved for a run, relative to its estimate
+STACK = 16  # maximum number of runs that are trained as one if a sweep does not say it; from about 6 on, a GPU is busy
 MPS = Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", Path("/tmp", "nvidia-mps")))
 """The folder of CUDA's Multi-Process Service, with which processes share a GPU in exclusive compute mode."""
 CGROUP = Path("/sys/fs/cgroup")

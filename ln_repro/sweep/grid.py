@@ -86,8 +86,7 @@ class SweepRequest(Section):
         return self.launcher == "local"
 
 
-AXES = {"rates": "lr", "depths": "model.layers"}
-"""The settings that a grid can vary, by the name of the axis."""
+AXES = {"rates": "lr", "depths": "model.layers"}  # the settings that a grid can vary, by the name of the axis
 REFUSED = {
     "exp": "the experiments are given by the grid; --only PATTERN selects some of them (--only '*_sgd')",
     "seed": "a grid numbers its seeds; seeds=N says how many, seeds=101-105 which",

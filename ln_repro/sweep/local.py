@@ -18,8 +18,7 @@ from ln_repro.sweep.progress import Progress
 from ln_repro.system.distributed import ONE_BY_ONE
 
 POLL_SECONDS = 0.5
-OTHER_SWEEP_SECONDS = 5.0
-"""Time between checks of a run that another sweep has started."""
+OTHER_SWEEP_SECONDS = 5.0  # time between checks of a run that another sweep has started
 FINAL = (0, UserError.exit_code, Interrupted.exit_code)
 """Exit codes after which a retry cannot help: of divergence (a result), invalid input, and a request to stop."""
 

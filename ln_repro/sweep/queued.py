@@ -18,8 +18,7 @@ from ln_repro.system import subprocesses
 from ln_repro.system.distributed import STACK_SOCKET
 from ln_repro.system.files import last_line, read_json
 
-STOP_SECONDS = 90.0
-"""Time limit for a run to save its state; longer than the limit for its own workers."""
+STOP_SECONDS = 90.0  # time limit for a run to save its state; longer than the limit for its own workers
 ALL = "ALL"
 
 

@@ -27,16 +27,12 @@ UNPREFIXED = {
     "timeout_min", "cpus_per_task", "gpus_per_node", "tasks_per_node", "mem_gb", "nodes", "name", "stderr_to_stdout",
 }  # fmt: skip
 """Options that submitit supports for all kinds of clusters; the others get the prefix ``slurm_``."""
-ADDRESS = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT")
-"""Variables that say which Slurm to use, and by whom."""
-LOGS = "logs"
-"""File with the names of the logs of an array's jobs, in their order."""
-END_SECONDS = 300.0
-"""Time that a job waits for Slurm to end it after its runs have saved their state."""
+ADDRESS = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT")  # variables that say which Slurm to use, and by whom
+LOGS = "logs"  # file with the names of the logs of an array's jobs, in their order
+END_SECONDS = 300.0  # time that a job waits for Slurm to end it after its runs have saved their state
 PATIENCE_SECONDS = 180.0
 """Time that a job waits for runs that other processes hold: longer than the lock of a node that died."""
-ARRAY_SIZE = 1000
-"""Number of jobs in an array; Slurm's default limit, MaxArraySize, is 1001."""
+ARRAY_SIZE = 1000  # number of jobs in an array; Slurm's default limit, MaxArraySize, is 1001
 WAITING = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT")
 
 

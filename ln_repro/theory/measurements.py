@@ -20,8 +20,7 @@ NORMS = ("postln", "preln")
 LEMMA_LAYERS = 12
 POSITIONS = (8, 32, 128)
 TOKENS = 256  # number of positions of a hidden-state measurement, over all of its sequences
-LAYERS = 6
-"""Number of layers of the Transformer that is measured layer by layer, the paper's 6-6 model."""
+LAYERS = 6  # number of layers of the Transformer that is measured layer by layer, the paper's 6-6 model
 REAL = {"width": 512, "ffn": 1024}  # widths of the Transformers, as in the paper on IWSLT14
 MEASURES: dict[str, Measure] = {
     measure.__name__: measure
@@ -57,8 +56,7 @@ HIDDEN_DRAWS = 8000
 """TH-2 in the simplified model uses HIDDEN_DRAWS / d seeds, at least 20: s = 0.35 / sqrt(d), margin 2 %."""
 GRADIENT_DRAWS = 4400
 """TH-7 in the simplified model uses GRADIENT_DRAWS / d seeds: s = 1.04 / sqrt(d) for depths 6 to 48, margin 0.08."""
-BOUNDED_DRAWS = 20
-"""Number of seeds for TH-5 in Pre-LN's decoder: s = 0.022, margin 0.026 (19 seeds)."""
+BOUNDED_DRAWS = 20  # number of seeds for TH-5 in Pre-LN's decoder: s = 0.022, margin 0.026 (19 seeds)
 
 
 def units(scale: Scale, ids: Collection[str]) -> list[Unit]:
