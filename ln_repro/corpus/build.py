@@ -9,9 +9,9 @@ import json
 import pickle
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import islice, repeat
 from pathlib import Path
@@ -66,13 +66,21 @@ def segment(chunk: tuple[str, list[Routed]], codes: str) -> tuple[str, list[tupl
 
 @dataclass
 class Build:
-    """The preparation of a corpus from its raw files, with the merges and the dictionary of ``learnt`` if given."""
+    """The preparation of a corpus from its raw files, with the merges and the dictionary of ``learnt`` if given.
+
+    Each of the steps in `_steps` fills in what the later ones need.
+    """
 
     corpus: Corpus
     data: Data
     files: RawFiles
     report: Report
     learnt: Prepared | None
+    staging: Path = field(init=False)
+    sides: Mapping[str, str] = field(init=False)  # the language of each side of a pair
+    counts: Mapping[str, int] = field(init=False)  # of raw pairs by split
+    codes: str = field(init=False)  # the merge table; "" if there is none
+    routes: Sequence[str | None] | None = field(init=False)  # see `Corpus.assign`
 
     def into(self, folder: Path, fingerprint: str) -> None:
         """Prepare it in a staging folder, which becomes ``folder``, which must be locked, when it is complete."""
@@ -107,7 +115,7 @@ class Build:
     def _steps(self) -> Json:
         """Write raw/, text/, bpe/ and bin/; return the part of the manifest that describes them."""
         corpus, data = self.corpus, self.data
-        self.sides = corpus.sides(data)  # the language of each
+        self.sides = corpus.sides(data)
         raw = corpus.read(data, self.files)
         self.counts = {split: sum(1 for _ in pairs) for split, pairs in raw.items()}  # checks the raw text
         for lang in dict.fromkeys(self.sides.values()):
