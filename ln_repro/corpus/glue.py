@@ -20,12 +20,9 @@ class Glue(Corpus):
     languages = SIDES
     tested = False
     revision = 2
-    columns: ClassVar[tuple[str, str, str]]
-    """Names of the columns of the two sentences and of the label."""
-    aliases: ClassVar[Mapping[str, str]] = {}
-    """Other names that the files may have."""
-    classes: ClassVar[Mapping[str, str]]
-    """The class, 0 or 1, of each label in the file."""
+    columns: ClassVar[tuple[str, str, str]]  # names of those of the two sentences and of the label
+    aliases: ClassVar[Mapping[str, str]] = {}  # other names that the files may have
+    classes: ClassVar[Mapping[str, str]]  # the class, 0 or 1, of each label in the file
 
     def inputs(self, data: Data) -> list[Raw]:
         return [Raw(name, alias=self.aliases.get(name)) for name in ("train.tsv", "dev.tsv")]

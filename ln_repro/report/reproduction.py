@@ -115,7 +115,8 @@ def compare(theirs: Run, ours: Run, kept: Sequence[Run]) -> Comparison:
     alike = ROUNDING if apart is not None and apart <= HALF_THE_DIGITS else SAME
     last = {key.kind: key for key in shared if then[key] is not None}
     final = [key for kind, key in last.items() if kind != LOSS] or list(last.values())
-    of_arm = _of_arm(theirs, kept, final)
+    by_seed = {run.record.axes.seed: series(run) for run in (*kept, theirs) if arm_of(run) == arm_of(theirs)}
+    of_arm = {key: [value for run in by_seed.values() if (value := run.get(key)) is not None] for key in final}
     intervals = {} if any(diverged) else {key: _expected(key, then[key], of_arm[key], len(final)) for key in final}
     outside = [key for key, (low, high) in intervals.items() if not low <= _finite(now[key]) <= high]
     seeds = min(map(len, of_arm.values()), default=0)
@@ -151,12 +152,6 @@ def _cut_short(theirs: Run, ours: Run) -> bool:
     before, after = (run.experiment.train for run in (theirs, ours))
     shortened = any(getattr(before, key) != getattr(after, key) for key in ("max_epoch", "max_update"))
     return shortened or theirs.record.updates < ours.record.updates
-
-
-def _of_arm(theirs: Run, kept: Sequence[Run], keys: Sequence[Key]) -> dict[Key, list[float]]:
-    """Return some numbers of a run and of those that differ from it in the seed alone, as far as they have them."""
-    by_seed = {run.record.axes.seed: series(run) for run in (*kept, theirs) if arm_of(run) == arm_of(theirs)}
-    return {key: [value for of_run in by_seed.values() if (value := of_run.get(key)) is not None] for key in keys}
 
 
 def _diverged(run: Run, until: float) -> int | None:

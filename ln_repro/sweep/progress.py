@@ -29,8 +29,7 @@ class Progress(Screen):
         super().__init__(console, auto_refresh=False)
         self.plan = plan
         self.queue = queue
-        self.failures: list[str] = []
-        """One message for each run that has ended without a record."""
+        self.failures: list[str] = []  # a message for each run that has ended without a record
         self._drawn = 0.0
         self._final: dict[str, str] = {}
 
