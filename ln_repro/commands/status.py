@@ -70,8 +70,7 @@ def cancel_command(options: argparse.Namespace) -> None:
     if not chosen:
         raise UserError("cancel: expected grid=NAME [corpus=SETTING ...] as for the sweep, runs or their ids, or --all")
     for runs, names in chosen.items():
-        for line in cancel(runs, names):
-            print(line)
+        cancel(runs, names, print)
 
 
 def _composed(options: argparse.Namespace) -> list[PlannedRun]:

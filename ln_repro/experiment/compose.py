@@ -24,11 +24,11 @@ from ln_repro.system.paths import CHECKOUT, PACKAGE, expanded
 
 CONF = next(path for path in (PACKAGE / "conf", CHECKOUT / "conf") if path.is_dir())  # wheel, else checkout
 PRIMARY = "config"
-_own: Path | None = None
+_own: Path | None = None  # the user's folder of configuration files
 
 
 def search_also(folder: Path | None) -> None:
-    """Search the user's ``folder`` for configuration files before `conf`; None: only `conf`."""
+    """From now on, search the user's ``folder`` for configuration files before `conf`; None: only `conf`."""
     global _own
     if folder and not folder.is_dir():
         raise UserError(f"--config-dir: {folder} is not a folder; give the one that contains your exp/NAME.yaml")

@@ -6,7 +6,7 @@
 import shutil
 import time
 import uuid
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import psutil
@@ -18,6 +18,7 @@ from ln_repro.sweep.plan import PlannedRun, stacks
 from ln_repro.sweep.progress import Progress
 from ln_repro.system.directory_lock import Holder, acquire
 from ln_repro.system.files import Json, warn
+from ln_repro.system.progress import Report
 
 WATCH_SECONDS = 5.0
 ACTIVE = ("queued", "running")
@@ -135,10 +136,11 @@ def watch(plan: Sequence[PlannedRun], progress: Progress, runs: Path, fail_fast:
         progress.ended(planned, 1, logs.get(name), "its job ended before it began")
 
 
-def cancel(runs: Path, names: Sequence[str] | None) -> Iterator[str]:
+def cancel(runs: Path, names: Sequence[str] | None, say: Report) -> None:
     """Stop runs, by the names of their directories (None: all runs of all sweeps).
 
-    Yields a message for each that was running or queued; raises `LnReproError` in the end if Slurm does not respond.
+    ``say`` takes a message for each that was running or queued. Raises `LnReproError` in the end if Slurm does not
+    respond.
     """
     failure: LnReproError | None = None
     queued.Cancellations(runs).request([queued.ALL] if names is None else names)  # for sweeps on any machine
@@ -156,17 +158,17 @@ def cancel(runs: Path, names: Sequence[str] | None) -> Iterator[str]:
         active += name in jobs or holder is not None
         if name in jobs:
             what = "stops it and goes on" if jobs[name].name in going_on else "cancelled"
-            yield f"{name}: job {jobs[name].name} {what}"
+            say(f"{name}: job {jobs[name].name} {what}")
         elif holder and holder.is_local:
-            yield f"{name}: {holder} {'stopping' if terminate(holder) else 'could not be stopped'}"
+            say(f"{name}: {holder} {'stopping' if terminate(holder) else 'could not be stopped'}")
         elif holder:
-            yield f"{name}: running on {holder.host}; its sweep will stop it; if it has none, stop it there"
+            say(f"{name}: running on {holder.host}; its sweep will stop it; if it has none, stop it there")
     if failure:
         raise LnReproError(f"{failure}; jobs in its queue are not cancelled: give the same command again")
     if active:
-        yield "cancelled runs keep their saved state; the same command resumes them"
+        say("cancelled runs keep their saved state; the same command resumes them")
     else:
-        yield "none of these runs is running or in Slurm's queue; running sweeps skip those that they have not started"
+        say("none of these runs is running or in Slurm's queue; running sweeps skip those that they have not started")
 
 
 def terminate(holder: Holder) -> bool:

@@ -119,11 +119,18 @@ def test_a_job_starts_a_run_whose_holder_has_gone_unless_another_process_has_end
     assert [tries(run) for run in plan] == [1, 0, 1] and left(job) == []
 
 
+def cancelled(runs: Path, names: list[str] | None) -> list[str]:
+    """Cancel runs and return the messages."""
+    messages: list[str] = []
+    cluster.cancel(runs, names, messages.append)
+    return messages
+
+
 def test_cancelling_while_slurm_does_not_respond_is_an_error(tmp_path, tool):
     queued.write([plan_of(1, tmp_path)], cluster.arrays(tmp_path) / "ours")
     tool("squeue", "exit 1")
     with pytest.raises(LnReproError, match="jobs in its queue are not cancelled: give the same command again"):
-        [*cluster.cancel(tmp_path, None)]
+        cancelled(tmp_path, None)
 
 
 def test_the_queue_is_read_once_for_all_jobs_if_there_are_any(queue, tmp_path, monkeypatch):
@@ -142,11 +149,11 @@ def test_cancelling_a_part_of_a_stack_leaves_its_job_to_stop_it_and_cancelling_a
     plan = plan_of(3, tmp_path)
     queued.write([plan[:2], plan[2:]], cluster.arrays(tmp_path) / "ours")
     queue("5_0|RUNNING|ours\n5_1|PENDING|ours\n7_0|RUNNING|somebody else's\n")
-    messages = [*cluster.cancel(tmp_path, [plan[0].name, plan[2].name])]
+    messages = cancelled(tmp_path, [plan[0].name, plan[2].name])
     assert messages[:2] == [f"{plan[0].name}: job 5_0 stops it and goes on", f"{plan[2].name}: job 5_1 cancelled"]
     assert (tmp_path / "cancelled").read_text() == "5_1\n"
     queue("5_0|RUNNING|ours\n7_0|RUNNING|somebody else's\n")
-    assert f"{plan[1].name}: job 5_0 cancelled" in cluster.cancel(tmp_path, None)
+    assert f"{plan[1].name}: job 5_0 cancelled" in cancelled(tmp_path, None)
     assert (tmp_path / "cancelled").read_text() == "5_1\n5_0\n"
 
 
@@ -154,9 +161,9 @@ def test_a_run_of_a_queued_stack_that_is_cancelled_is_free_and_with_the_last_one
     plan = plan_of(2, tmp_path)
     queued.write([plan], cluster.arrays(tmp_path) / "ours")
     queue("5_0|PENDING|ours\n")
-    assert len([*cluster.cancel(tmp_path, [plan[0].name])]) == 2 and not (tmp_path / "cancelled").exists()
+    assert len(cancelled(tmp_path, [plan[0].name])) == 2 and not (tmp_path / "cancelled").exists()
     assert cluster.states_in_queue(tmp_path) == {plan[1].name: "queued"}
-    assert len([*cluster.cancel(tmp_path, [plan[1].name])]) == 2
+    assert len(cancelled(tmp_path, [plan[1].name])) == 2
     assert (tmp_path / "cancelled").read_text() == "5_0\n"
 
 
