@@ -7,6 +7,7 @@ it. An intervention that removes a cause should make Post-LN train without warm-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -60,14 +61,10 @@ def unevenness_after(run: Run, part: float, batches: int) -> float:
     return unevenness(gradients[nearest]) if distance <= (NEAR if part else 0) else math.nan
 
 
-def _maximum(name: str, of: Callable[[Json], float]) -> Callable[[Run], float]:
-    """Return a function of a run: the maximum over the probes of the first updates."""
-
-    def largest(run: Run) -> float:
-        values = {update: of(values) for update, values in probes(run, name).items() if 0 < update <= LATEST}
-        return max(values.values()) if LATEST in values else math.nan
-
-    return largest
+def _maximum(name: str, of: Callable[[Json], float], run: Run) -> float:
+    """Return the maximum of a quantity over the probes of the first updates; NaN without one at update `LATEST`."""
+    values = {update: of(values) for update, values in probes(run, name).items() if 0 < update <= LATEST}
+    return max(values.values()) if LATEST in values else math.nan
 
 
 def relative_gradients(run: Run) -> dict[str, dict[int, float]]:
@@ -114,21 +111,21 @@ CAUSES = (
     Cause("collapse: tokens alike", f"mean pairwise cosine of the encoder's output at update {LATEST}", encoder_cosine),
     Cause(
         "uneven gradients", "largest over smallest gradient of W2 in a decoder layer",
-        _maximum("gradients", lambda values: unevenness(values["norm_of_mean"][WEIGHT])),
+        partial(_maximum, "gradients", lambda values: unevenness(values["norm_of_mean"][WEIGHT])),
         "optimizer.equal_layer_norms=true",
     ),
     Cause(
         "beyond the edge of stability", "learning rate x sharpness / threshold of stability",
-        _maximum("curvature", lambda values: values["rate_times_sharpness"] / values["threshold"]),
+        partial(_maximum, "curvature", lambda values: values["rate_times_sharpness"] / values["threshold"]),
         "optimizer.second_moment=gradient",
     ),
     Cause(
         "large steps of the weights", "relative change of a matrix by an update",
-        _maximum("updates", lambda values: values["weights"]), "optimizer.max_relative_update=0.0066",
+        partial(_maximum, "updates", lambda values: values["weights"]), "optimizer.max_relative_update=0.0066",
     ),
     Cause(
         "branches that amplify changes", "relative change of the decoder's output by an update",
-        _maximum("updates", lambda values: values["outputs"]["decoder"]), "model.branch_gain=0.343",
+        partial(_maximum, "updates", lambda values: values["outputs"]["decoder"]), "model.branch_gain=0.343",
     ),
 )  # fmt: skip
 

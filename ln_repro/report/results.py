@@ -138,11 +138,11 @@ def _rounded(value: float | None, form: str) -> str | None:
 
 def multiverse_table(archive: Archive) -> Table:
     """Return how many combinations of limit, share of seeds and metric lead to each verdict on MT-1."""
-    counts = {(name, arm): multiverse(evidence, "postln_warm", arm)
-              for name, evidence in [*sorted(archive.evidence.items()),
-                                     *((f"{name}, new seeds", part) for name, part in archive.replication.items())]
-              for arm in ("postln_nowarm", "postln_nowarm_literal")}  # fmt: skip
-    rows = [[name, arm, *map(of_arm.__getitem__, VERDICTS)] for (name, arm), of_arm in counts.items() if of_arm]
+    replication = {f"{name}, new seeds": evidence for name, evidence in archive.replication.items()}
+    rows = [[name, arm, *(counts[verdict] for verdict in VERDICTS)]
+            for name, evidence in {**dict(sorted(archive.evidence.items())), **replication}.items()
+            for arm in ("postln_nowarm", "postln_nowarm_literal")
+            if (counts := multiverse(evidence, "postln_warm", arm))]  # fmt: skip
     return Table(["setting", "without warm-up", *VERDICTS], rows, [MULTIVERSE])
 
 

@@ -75,14 +75,10 @@ def upper_exponent(curve: Curve) -> float:
     return exponent({layer: norm for layer, norm in enumerate(curve, 1) if 2 * layer >= len(curve)})
 
 
-def spread_over_post(weight: str) -> Quantity:
+def spread_over_post(measured: Measured, weight: str) -> Curve:
     """Return the ratio of Pre-LN's spread of the gradients over layers to Post-LN's."""
-
-    def ratio(measured: Measured) -> Curve:
-        spreads = {unit["norm"]: spread(result["norm_of_mean"][weight]) for unit, result in measured}
-        return [spreads["preln"] / spreads["postln"]]
-
-    return ratio
+    spreads = {unit["norm"]: spread(result["norm_of_mean"][weight]) for unit, result in measured}
+    return [spreads["preln"] / spreads["postln"]]
 
 
 def level(measured: Measured) -> Curve:
@@ -290,7 +286,7 @@ CHECKS: tuple[Check, ...] = (
     *(layers(weight, norm="preln")("TH-9", "largest over smallest", "ratio", (1.0, 2.2),
              of_layers(gradients(name), spread)) for weight, name in WEIGHTS.items()),
     *(layers(weight)("TH-9", "largest over smallest, over Post-LN's", "ratio", (-math.inf, 1 / 3),
-             spread_over_post(name)) for weight, name in WEIGHTS.items()),
+             partial(spread_over_post, weight=name)) for weight, name in WEIGHTS.items()),
 
     simple("preln", "layers")("TH-9", "exponent of l, upper half of the layers", "reported", ANY,
            of_layers(gradients("w2"), upper_exponent)),
