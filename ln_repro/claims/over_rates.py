@@ -9,8 +9,8 @@ from ln_repro.claims.criteria import Finding, OverRates, Within
 from ln_repro.claims.evidence import FAILED_BITS, FAILS, TRAINED_BITS, TRAINS, Evidence
 from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, REPRODUCED, SIGNIFICANT, Interval, fisher_exact
 from ln_repro.claims.lr50 import Lr50, lr50
-from ln_repro.claims.metrics import BLEU, NLL, SEEDS, SHARE, Count, Effect
-from ln_repro.claims.rates import CURVE_SEEDS, at_edge, best_rate, usable_curve
+from ln_repro.claims.metrics import BLEU, NLL, SEEDS, Effect
+from ln_repro.claims.rates import CURVE_SEEDS, at_edge, best_rate, usable_curve, usable_range
 from ln_repro.claims.words import arm_words
 from ln_repro.records.archive import Run
 
@@ -175,5 +175,5 @@ def best_by_bleu(evidence: Evidence, arm: str) -> list[Run]:
 
 
 def _trains_nowhere(evidence: Evidence, arms: Sequence[str]) -> str:
-    counts = [Count.of(evidence.trained, runs) for arm in arms for runs in usable_curve(evidence, arm).values()]
-    return "" if any(count.share >= SHARE for count in counts) else NOTHING_TRAINS
+    """Return the note that none of the arms trains at any rate; empty if one does."""
+    return "" if any(usable_range(evidence, arm) for arm in arms) else NOTHING_TRAINS

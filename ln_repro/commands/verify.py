@@ -34,16 +34,15 @@ def check(folder: Path) -> list[str]:
     problems, rescored = list(kept.problems), Counter[str | None]()
     with progress("checking", len(kept.records), say, "records") as advance:
         for name, records in sorted(by_archive.items()):
+            path = archives / name
             try:
                 if name not in known:
-                    raise LnReproError(f"{archives / name} is not in {archive.CHECKSUMS}; restore it")
-                if not (archives / name).exists():
-                    raise LnReproError(f"{archives / name} is missing; restore it")
-                if sha256(archives / name) != known[name]:
-                    raise LnReproError(
-                        f"{archives / name} was changed after it was written ({archive.CHECKSUMS}); restore it"
-                    )
-                files = dict(archive.unpacked(archives / name))
+                    raise LnReproError(f"{path} is not in {archive.CHECKSUMS}; restore it")
+                if not path.exists():
+                    raise LnReproError(f"{path} is missing; restore it")
+                if sha256(path) != known[name]:
+                    raise LnReproError(f"{path} was changed after it was written ({archive.CHECKSUMS}); restore it")
+                files = dict(archive.unpacked(path))
             except LnReproError as error:
                 problems.append(str(error))
                 continue

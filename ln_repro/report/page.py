@@ -18,7 +18,6 @@ from ln_repro.report.results import signatures
 from ln_repro.report.tables import Table, rate_words
 from ln_repro.system.files import Json
 
-Arm = Json
 ASSETS = Path(__file__).parent / "assets"
 POINTS = 15  # maximum number of points of a training curve
 
@@ -62,7 +61,7 @@ def page_tables(rows: Sequence[Row]) -> dict[str, Table]:
     }  # fmt: skip
 
 
-def _filters(arms: Sequence[Arm]) -> Json:
+def _filters(arms: Sequence[Json]) -> Json:
     """Return the options of the filters and the initial corpus: the paper's, or the one with most runs."""
     runs = Counter(arm["data"] for arm in arms for _ in arm["ids"])
     return {
@@ -73,7 +72,7 @@ def _filters(arms: Sequence[Arm]) -> Json:
     }
 
 
-def arms_of(runs: Sequence[Run]) -> list[Arm]:
+def arms_of(runs: Sequence[Run]) -> list[Json]:
     """Return the runs grouped into arms, whose runs differ only in the seed."""
     groups: dict[tuple[object, ...], list[Run]] = {}
     for run in runs:
@@ -82,7 +81,7 @@ def arms_of(runs: Sequence[Run]) -> list[Arm]:
     return sorted(arms, key=lambda arm: (corpus_order(arm["data"]), arm["norm"], arm["exp"], arm["rate"]))
 
 
-def _arm(runs: Sequence[Run]) -> Arm:
+def _arm(runs: Sequence[Run]) -> Json:
     """Return an arm with its axes as text and its scores over seeds."""
     record, experiment = runs[0].record, runs[0].experiment
     translates, schedule = record.decodes, experiment.schedule
@@ -118,7 +117,7 @@ def _spread(values: Sequence[float], digits: int) -> str:
     return mean if len(values) == 1 else f"{mean} ({low} to {high})"
 
 
-def chart_data(runs: Sequence[Run], arms: Sequence[Arm]) -> Json:
+def chart_data(runs: Sequence[Run], arms: Sequence[Json]) -> Json:
     """Return the data of the charts: runs by id; updates that several runs share are stored once, in ``grids``."""
     arm_by_id = {name: number for number, arm in enumerate(arms) for name in arm["ids"]}
     grids: list[list[int]] = []

@@ -93,8 +93,6 @@ CONTROLS = tuple(
     for arm in ("preln_nowarm_linear", "preln_warm_linear")
 )
 """Pairs of arms that differ in fewer ways than those of BERT-1, which change placement, rate and ramp at once."""
-
-
 MORE_ACCURATE = Rule(
     (FineTunesFaster(("preln_nowarm_linear", "postln_nowarm_linear")),), "2026-11-25T23:50Z",
     "the paper's figure has no numbers", FINE_TUNING_SEEDS,
