@@ -7,7 +7,7 @@ from typing import Protocol
 
 from ln_repro.claims import intervals
 from ln_repro.claims.evidence import TRAINS, Evidence
-from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, LEVEL, LOG, REPRODUCED, Interval, interval, verdict
+from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, LEVEL, LOG, REPRODUCED, Interval, verdict
 from ln_repro.claims.metrics import SEEDS, SHARE, Count, Effect, Metric, more_seeds
 from ln_repro.claims.words import arm_words, region_words
 from ln_repro.records.archive import Run
@@ -71,7 +71,7 @@ class Within:
             needs = f"{lacking} of {', '.join(self.arms)} with the probes and events of this rule"
             return Finding(INCONCLUSIVE, needs=needs, seeds=len(values))
         regions = [(self.low, self.high), *filter(None, [self.contradicted])]
-        result = verdict(interval(values, self.metric.scale, self.level), *regions)
+        result = verdict(self.metric.scale.interval(values, self.level), *regions)
         more = more_seeds(values, regions, self.metric.scale, self.level) if result == INCONCLUSIVE else None
         return Finding(result, self.metric.effect(values, self.level), needs=more, seeds=len(values))
 

@@ -51,7 +51,15 @@ class Scale:
         return self.inverse(fmean(map(self.transform, values)))
 
     def interval(self, values: Sequence[float], level: float = LEVEL) -> Interval:
-        """Return the Student interval of the mean; unbounded for fewer than two values."""
+        """Return the Student interval of the mean; unbounded for fewer than two values.
+
+        If a value is infinite, return the range from least to greatest, since a rule must then hold for every value. If
+        one is NaN, for example the difference of two infinities, the interval is unbounded and decides nothing.
+        """
+        if any(map(math.isnan, values)):
+            return UNBOUNDED
+        if not self.has(values):
+            return min(values), max(values)
         low, high = mean_interval([*map(self.transform, values)], level)
         return self.inverse(low), self.inverse(high)
 
@@ -59,17 +67,6 @@ class Scale:
 LINEAR = Scale(float, float, -math.inf)
 LOG = Scale(math.log, lambda x: math.exp(x) if x < 700 else math.inf, 0.0)  # `math.exp` overflows above about 709
 """On the logarithmic scale, twice and half as long are equally far from 1; the mean is the geometric one."""
-
-
-def interval(values: Sequence[float], scale: Scale = LINEAR, level: float = LEVEL) -> Interval:
-    """Return the interval of the mean.
-
-    If a value is infinite, return the range from least to greatest, since a rule must then hold for every value. If a
-    value is NaN, for example the difference of two infinities, the interval is unbounded and decides nothing.
-    """
-    if any(map(math.isnan, values)):
-        return UNBOUNDED
-    return scale.interval(values, level) if scale.has(values) else (min(values), max(values))
 
 
 def verdict(interval: Interval, region: Interval, contradicted: Interval | None = None) -> str:

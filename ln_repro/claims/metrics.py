@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ln_repro.claims.intervals import LEVEL, LINEAR, LOG, UNBOUNDED, Interval, Scale, interval
+from ln_repro.claims.intervals import LEVEL, LINEAR, LOG, UNBOUNDED, Interval, Scale
 from ln_repro.claims.words import arm_words
 from ln_repro.records.archive import Run
 
@@ -88,7 +88,7 @@ class Metric:
         """Return the mean of values with its interval; without one for fewer than two or infinite values."""
         if not values or not self.scale.has(values):
             return Effect(math.nan, UNBOUNDED, self.unit, self.digits)
-        bounds = interval(values, self.scale, level) if len(values) > 1 else UNBOUNDED
+        bounds = self.scale.interval(values, level) if len(values) > 1 else UNBOUNDED
         return Effect(self.scale.mean(values), bounds, self.unit, self.digits)
 
 

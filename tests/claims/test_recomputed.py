@@ -5,7 +5,6 @@ import math
 import pytest
 
 from ln_repro.claims.causes import ARMS, VANISHING, separation
-from ln_repro.claims.intervals import interval
 from ln_repro.claims.judge import CLAIMS, arms_of_rules
 from ln_repro.claims.metrics import TIMES_TO_FALL
 from ln_repro.claims.over_rates import AtBestRates
@@ -76,7 +75,7 @@ def test_the_intervals_of_mt_5_are_the_same(setting: str, fast: str) -> None:
     low, high = map(math.exp, recomputed.student(map(math.log, ratios)))
     metric = TIMES_TO_FALL[0.9]
     values = archive().evidence[setting].values(("postln_warm", fast), metric.of)
-    assert interval(values, metric.scale) == pytest.approx((low, high), **RATIOS)
+    assert metric.scale.interval(values) == pytest.approx((low, high), **RATIOS)
 
 
 @pytest.mark.parametrize("without", ["postln_nowarm", "postln_nowarm_literal"])

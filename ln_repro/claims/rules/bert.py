@@ -8,7 +8,7 @@ import numpy as np
 
 from ln_repro.claims.criteria import Claim, Finding, Report, Rule, Within
 from ln_repro.claims.evidence import Evidence
-from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, LINEAR, REPRODUCED, all_of, interval, verdict
+from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, LINEAR, REPRODUCED, all_of, verdict
 from ln_repro.claims.metrics import LOSS, UPDATES_TO_PRETRAINING_LOSS, Count, Effect, more_seeds
 from ln_repro.claims.over_rates import RateFactor
 from ln_repro.claims.rules.amendments import AUDITED, SECOND, SECOND_AMENDMENT
@@ -75,14 +75,14 @@ class FineTunesFaster:
         above = first.mean(axis=1) > second.mean(axis=1)
         gaps = [float(gap) for gap in (first - second).mean(axis=0)]
         most = REPRODUCED if above.sum() >= CHECKPOINT_SHARE * len(above) else CONTRADICTED
-        result = verdict(interval(gaps), (0.0, math.inf))
+        result = verdict(LINEAR.interval(gaps), (0.0, math.inf))
         result = result if result == INCONCLUSIVE else all_of([most, result])
         needs = more_seeds(gaps, [(0.0, math.inf)], LINEAR) if result == INCONCLUSIVE else None
         if len(seeds) < FINE_TUNING_SEEDS:
             result, needs = INCONCLUSIVE, f"{FINE_TUNING_SEEDS} seeds of every checkpoint"
         elif len(starts) < LEAST_CHECKPOINTS:
             result, needs = INCONCLUSIVE, f"{LEAST_CHECKPOINTS} checkpoints"
-        effect = Effect(fmean(gaps), interval(gaps), "{} points", "+.2g")
+        effect = Effect(fmean(gaps), LINEAR.interval(gaps), "{} points", "+.2g")
         text = f"{effect}; above at {above.sum()} of {len(above)} checkpoints"
         return Finding(result, effect, text, needs, seeds=len(seeds))
 
