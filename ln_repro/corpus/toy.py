@@ -9,7 +9,6 @@ from ln_repro.corpus.base import Corpus, Raw, RawFiles, Splits
 from ln_repro.experiment.data import Data
 
 SEED = 20200624  # seed of the generator; changing it changes the corpus
-
 Forms = dict[str, str]  # the finite forms of a verb by person: 1 (I), 3 (he, she, it), p (plural)
 
 
@@ -96,38 +95,30 @@ VERBS = (
     _verb("hole holt holen", "ab", "abgeholt", "collect collects collected", "person animal thing"),
     _verb("lade lädt laden", "ein", "eingeladen", "invite invites invited", "person"),
 )
-
 PRONOUNS = (
     ("ich", "I", "1"), ("er", "he", "3"), ("wir", "we", "p"),
     # One word with two meanings, which only the ending of the verb distinguishes.
     ("sie", "she", "3"), ("sie", "they", "p"),
 )  # fmt: skip
-
 MODALS = (
     (_forms("kann", "kann", "können"), _forms("can", "can", "can")),
     (_forms("muss", "muss", "müssen"), _forms("must", "must", "must")),
     (_forms("will", "will", "wollen"), _forms("want to", "wants to", "want to")),
 )
-
 OPINIONS = (
     (_forms("glaube", "glaubt", "glauben"), _forms("believe", "believes", "believe")),
     (_forms("sage", "sagt", "sagen"), _forms("say", "says", "say")),
     (_forms("weiß", "weiß", "wissen"), _forms("know", "knows", "know")),
 )
-
 SUBORDINATORS = (("weil", "because"), ("wenn", "if"), ("obwohl", "although"))
-
 MATRIX = (
     ("ich lache", "I laugh"), ("wir warten", "we wait"), ("er schläft", "he sleeps"),
     ("sie singt", "she sings"), ("sie singen", "they sing"),
 )  # fmt: skip
-
 ADVERBS = (("heute", "today"), ("morgens", "in the morning"), ("abends", "in the evening"),
            ("oft", "often"), ("jetzt", "now"), ("manchmal", "sometimes"))  # fmt: skip
-
 PLACES = (("im Garten", "in the garden"), ("in der Küche", "in the kitchen"), ("in der Schule", "at school"),
           ("auf dem Markt", "at the market"), ("am See", "by the lake"), ("zu Hause", "at home"))  # fmt: skip
-
 ARTICLES = {
     ("m", "nom"): "der", ("f", "nom"): "die", ("n", "nom"): "das", ("p", "nom"): "die",
     ("m", "acc"): "den", ("f", "acc"): "die", ("n", "acc"): "das", ("p", "acc"): "die",
