@@ -82,7 +82,9 @@ def multiverse(evidence: Evidence, warm: str, without: str) -> Counter[str]:
     """Return how many combinations of limit, share and metric lead to each verdict; empty without runs of both arms."""
     verdicts = Counter[str]()
     curves = {arm: usable_curve(evidence, arm) for arm in evidence.rates}
-    for metric in METRICS.values() if curves.get(warm) and curves.get(without) else ():
+    if not (curves.get(warm) and curves.get(without)):
+        return verdicts
+    for metric in METRICS.values():
         scores = {arm: {rate: [metric(evidence, run) if run.finite else 0.0 for run in runs]
                         for rate, runs in curve.items()} for arm, curve in curves.items()}  # fmt: skip
         best = max(fmean(values) for of_arm in scores.values() for values in of_arm.values())

@@ -41,8 +41,9 @@ def sweep_command(options: argparse.Namespace) -> None:
     request = parse_request(options.words)
     search_also(options.config_dir)
     composed = compose_runs(request, say, options.only, options.but)
-    for planned in composed if request.local else ():
-        resolve_precision(planned.experiment)  # refuses what this machine cannot do
+    if request.local:
+        for planned in composed:
+            resolve_precision(planned.experiment)  # refuses what this machine cannot do
     first = composed[0].experiment
     if first.norm_file:
         from ln_repro.model.trial import try_own_scheme  # imports torch
