@@ -16,8 +16,7 @@ from ln_repro.records.events import Event
 from ln_repro.records.series import Probe, TrainingCurve
 from ln_repro.system.files import Json
 
-AVERAGE = "test_average"
-"""Name of the test scores of averaged weights."""
+AVERAGE = "test_average"  # name of the test scores of averaged weights
 ENDS = {"trained": "finished", "diverged": "diverged"}
 """The states in which training ends, and the status of the run after each."""
 

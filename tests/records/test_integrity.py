@@ -224,17 +224,21 @@ def test_a_run_that_lacks_a_file_is_left_out_and_the_others_are_collected(tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("file", "message"),
-    [("events.jsonl", "status of the record differs from it"), ("hyps/test.epoch1.txt", "is damaged, it has 0 lines")],
+    ("file", "content", "message"),
+    [
+        ("events.jsonl", "", "status of the record differs from it"),
+        ("events.jsonl", '{"kind": "train", "update": 5, "epoch": 1}\n', "events.jsonl is damaged (KeyError('loss'))"),
+        ("hyps/test.epoch1.txt", "", "is damaged, it has 0 lines"),
+    ],
 )
-def test_files_that_were_damaged_since_replace_no_sound_ones(file, message, tmp_path, collect):
+def test_files_that_were_damaged_since_replace_no_sound_ones(file, content, message, tmp_path, collect):
     run = tmp_path / "runs" / RUN
     record = json.loads((run / "record.json").read_text())
     record["data"]["test_pairs"] = 2
     (run / "record.json").write_text(json.dumps(record))
     assert "copied as 0123456789" in collect()[1]
     before = {path: path.read_bytes() for path in (tmp_path / "kept").rglob("*.*")}
-    (run / file).write_text("")
+    (run / file).write_text(content)
     code, out, _ = collect()
     assert code == 1 and "not copied" in out and message in out
     assert {path: path.read_bytes() for path in (tmp_path / "kept").rglob("*.*")} == before
