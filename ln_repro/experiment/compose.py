@@ -207,7 +207,7 @@ def _complaints() -> tuple[type[Exception], ...]:
     """Return the types of exceptions that Hydra and OmegaConf raise for invalid overrides and files."""
     from hydra.errors import HydraException
 
-    return HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError, OSError, RecursionError
+    return HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError, TypeError, OSError, RecursionError
 
 
 def _one_line(error: Exception) -> str:
@@ -240,7 +240,7 @@ def _one_line(error: Exception) -> str:
     if unknown := re.search(r"Could not override '([^']+)'", text):
         options = nearest(unknown[1], sorted(Experiment.options()))
         return f"{unknown[1]}: no such option{options} (ln-repro run exp=NAME --cfg job prints them all)"
-    if text.startswith("Config group override must be"):
+    if text.startswith("Config group override must be") or isinstance(error, TypeError):  # the latter for ``norm=[1]``
         return "a group (data, exp, model, norm, ...) expects the name of one of its files, not null or a number"
     if "You must specify 'exp'" in text:
         return "exp: no experiment is given; use exp=NAME (ln-repro run --list describes them)"

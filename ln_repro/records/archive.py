@@ -28,8 +28,7 @@ CHECKSUMS = "SHA256SUMS"
 """Name of the list of the archives' checksums, in the format of `sha256sum --check`."""
 EVENTS, HYPOTHESES = ".events.jsonl", ".test.txt"
 """Suffixes, after the id of a run, of the files in an archive."""
-PRESET = 6
-"""Of xz: higher ones need more memory and save nothing here."""
+PRESET = 6  # of xz: higher ones need more memory and save nothing here
 DIGEST = ',"sha256":"'
 """What comes before the checksum of a line, its last field."""
 Costs = Mapping[str, Mapping[str, Any]]
@@ -202,7 +201,7 @@ def differing(record: Record, events: Sequence[Event]) -> str | None:
     """Return the name of a field of a record that is not what the run's events give; None if there is none."""
     try:
         results = results_of(events, bool(record.experiment.eval.average))
-    except LookupError:  # an event that others refer to is missing
+    except (LookupError, TypeError, ValueError):  # an event that others refer to, or a part of an event, is missing
         return "epochs"
     results |= {"curve": series.curve(events), "probes": series.probes(events)}
     return next((name for name, value in results.items() if getattr(record, name) != value), None)
@@ -220,7 +219,10 @@ def files_of(folder: RunFolder, record: Record) -> tuple[Record, dict[str, bytes
     if absent := [source for source in sources.values() if not source.is_file()]:
         raise LnReproError(f"{absent[0]} is missing")
     files, events = {suffix: source.read_bytes() for suffix, source in sources.items()}, folder.events.read()
-    kept = record.with_series(events)
+    try:
+        kept = record.with_series(events)
+    except (LookupError, TypeError, ValueError) as error:
+        raise LnReproError(f"{sources[EVENTS]} is damaged ({error!r})") from None
     if name := differing(kept, events):
         raise LnReproError(f"{sources[EVENTS]} is damaged, {name} of the record differs from it")
     probed = [(event["name"], event["update"]) for event in events if event["kind"] == "probe"]

@@ -86,7 +86,7 @@ def valid_events(text: bytes) -> list[Event]:
     """Return the events in the content of a file, without those that a resumed run has superseded."""
     valid: list[Event] = []
     for event in _parsed(text.splitlines()):
-        state = event["state"] if event["kind"] == "status" else None
+        state = event.get("state")
         if state == "started":
             valid = []
         elif state == "resumed":
@@ -106,7 +106,7 @@ def _parsed(lines: Iterable[bytes]) -> Iterator[Event]:
 
 def _stays_valid(event: Event, resumed: Event) -> bool:
     """Return whether an event stays valid after a resume, unlike the end of training or a repeated validation."""
-    ended = event["kind"] == "status" and event["state"] in ("trained", "diverged")
+    ended = event.get("state") in ("trained", "diverged")
     again = event["kind"] == "valid" and event["epoch"] == resumed["epoch"] and resumed.get("owed", False)
     return bool(event["update"] <= resumed["update"]) and not ended and not again
 

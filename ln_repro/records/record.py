@@ -16,8 +16,9 @@ from ln_repro.records.events import Event
 from ln_repro.records.series import Probe, TrainingCurve
 from ln_repro.system.files import Json
 
-AVERAGE = "test_average"
-"""Name of the test scores of averaged weights."""
+AVERAGE = "test_average"  # name of the test scores of averaged weights
+ENDS = {"trained": "finished", "diverged": "diverged"}
+"""The states in which training ends, and the status of the run after each."""
 
 
 class Axes(BaseModel):
@@ -207,25 +208,18 @@ def record_of(
 
     ``data`` describes its corpus.
     """
-    statuses = {event["state"]: event for event in events if event["kind"] == "status"}
-    seconds = sum(event["seconds"] for event in events if event["kind"] == "train")
     sessions = [event for event in events if event.get("state") in ("started", "resumed")]
-    diverged = statuses.get("diverged")
-    ended = statuses.get("trained") or diverged
+    ended = next((event for event in events if event.get("state") in ENDS), None)
     if not sessions or not (ended or stopped):
         raise LnReproError("the events lack the start or the end of training; give the same command again")
-    results = results_of(events, bool(experiment.eval.average))
     return validate(Record, {
         "schema": 1,
         "id": run_id,
         "exp": experiment.exp,
-        "divergence": diverged and {key: diverged[key] for key in Divergence.model_fields},
         "axes": experiment.axes,
-        **results,
+        **results_of(events, bool(experiment.eval.average)),
         "data": data,
         "parameters": sessions[0]["parameters"],
-        "train_seconds": round(seconds, 3),
-        "tokens_per_s": round(results["target_tokens"] / seconds, 1) if seconds else None,
         "peak_memory_mb": ended["peak_memory_mb"] if ended else None,
         "environment": provenance.environment(*sessions),
         "code": provenance.code_of([event["code"] for event in sessions]),
@@ -234,13 +228,18 @@ def record_of(
 
 
 def results_of(events: Sequence[Event], average: bool) -> Json:
-    """Return the fields of a record that depend only on the events."""
-    ends = {event["state"]: event["update"] for event in events if event["kind"] == "status"}
-    end, epochs = next((end for end in ("trained", "diverged") if end in ends), None), _epochs(events)
+    """Return the fields of a record with its results, which depend only on the events."""
+    ends = {event["state"]: event for event in events if event["kind"] == "status"}
+    end, epochs = next((end for end in ENDS if end in ends), None), _epochs(events)
+    steps = [event for event in events if event["kind"] == "train"]
+    tokens, seconds = sum(event["tokens"] for event in steps), sum(event["seconds"] for event in steps)
     return {
-        "status": {"trained": "finished", "diverged": "diverged", None: "stopped"}[end],
-        "updates": ends[end] if end else max((event["update"] for event in events), default=0),
-        "target_tokens": sum(event["tokens"] for event in events if event["kind"] == "train"),
+        "status": ENDS[end] if end else "stopped",
+        "divergence": Divergence.model_validate(ends[end]) if end == "diverged" else None,
+        "updates": ends[end]["update"] if end else max((event["update"] for event in events), default=0),
+        "target_tokens": tokens,
+        "train_seconds": round(seconds, 3),
+        "tokens_per_s": round(tokens / seconds, 1) if seconds else None,
         "epochs": epochs,
         "bleu": _scores(events, epochs, average),
     }

@@ -21,8 +21,7 @@ from ln_repro.system.files import Json, read_json, warn, write_atomically
 EXPERIMENT = "experiment.json"
 FAILURE = "failure.json"
 RECORD = "record.json"
-SAMPLES = "samples.json"
-"""(source, reference, hypothesis) of some test sentences."""
+SAMPLES = "samples.json"  # (source, reference, hypothesis) of some test sentences
 
 
 @dataclass(frozen=True)

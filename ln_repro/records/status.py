@@ -52,7 +52,7 @@ def status_of(run: RunFolder, planned: Json | None = None, queue: Mapping[str, s
     last: Event = steps[-1] if steps else {"update": 0, "loss": None}
     bleu = record.bleu.test.score if record and record.bleu.test else None
     named: Json = {name: experiment.get(name) for name in ("id", "exp", "seed", "lr")}
-    return RunStatus(**named, state=state, update=last["update"], loss=last["loss"], bleu=bleu, dir=str(run.path))
+    return RunStatus(**named, state=state, update=last["update"], loss=last.get("loss"), bleu=bleu, dir=str(run.path))
 
 
 def summary(states: Iterable[str]) -> str:

@@ -55,6 +55,7 @@ def command(*arguments: str, **variables: str) -> subprocess.CompletedProcess[st
         ("run exp=toy", "exp: there is no 'toy'; nearest: toy_postln_nowarm, toy_postln_warm, toy_preln_nowarm, "),
         ("run exp=nothing", "exp: there is no 'nothing'; known: iwslt_postln_nowarm, "),
         (f"run {TOY} exp=null", "a group (data, exp, model, norm, ...) expects the name of one of its files, not null"),
+        (f"run {TOY} norm=[1]", "a group (data, exp, model, norm, ...) expects the name of one of its files, not null"),
         ("run toy_preln_warm", "expected key=value, got 'toy_preln_warm' (an experiment is exp=NAME)"),
         (f"run {TOY} norm=prelm", "norm: there is no 'prelm'; nearest: preln"),
         (f"run {TOY} norm=own", "norm.file: give norm=NAME norm.file=PATH"),

@@ -66,7 +66,7 @@ def test_weights_that_are_lost_in_the_last_update_of_an_epoch_are_a_divergence(t
     assert end["state"] == "diverged" and end["rule"] == NOT_FINITE
     assert end["reason"] == "the validation loss is not finite" and end["last_finite_loss"] > 0
     assert weights == {}
-    results = results_of(events, average=False)
+    results = results_of(Events(tmp_path / "run" / "events.jsonl").read(), average=False)
     assert [row.valid_loss for row in results["epochs"]] == [None] and results["bleu"].test is None
 
 

@@ -21,7 +21,7 @@ from ln_repro.records.archive import (
     unpacked,
 )
 from ln_repro.records.events import valid_events
-from tests.examples import SIGNATURE, record, recorded
+from tests.examples import SIGNATURE, diverged, record, recorded
 
 ARCHIVE = "0001-toy.tar.xz"
 BROKEN, OTHER = "0000000001", "0000000002"
@@ -36,14 +36,14 @@ def scored(score: float = 100.0, **changes: Any) -> tuple[dict[str, Any], str]:
         {"kind": "valid", "update": 5, "epoch": 1, "loss": 2.0, "nll_loss": 1.0, "ppl": 2.0},
         *({"kind": "bleu", "update": 5, "epoch": 1, "split": "test", "flavour": flavour, "score": score,
            "signature": SIGNATURE} for flavour in ("tokenised", "detokenised")),
-        {"kind": "train", "update": 5, "epoch": 1, "tokens": 100, "loss": 3.0},
+        {"kind": "train", "update": 5, "epoch": 1, "tokens": 100, "seconds": 10.0, "loss": 3.0},
         {"kind": "status", "state": "trained", "update": 5, "epoch": 1},
     ]  # fmt: skip
     row = {"epoch": 1, "update": 5, "valid_loss": 2.0, "valid_nll_loss": 1.0, "valid_bleu": None, "test_bleu": score,
            "test_bleu_tokenised": score}  # fmt: skip
     best = {"score": score, "signature": SIGNATURE, "epoch": 1}
     bleu = {"test": best, "test_tokenised": best}
-    made = record(epochs=[row], bleu=bleu, updates=5, target_tokens=100, **changes)
+    made = record(epochs=[row], bleu=bleu, updates=5, target_tokens=100, tokens_per_s=10.0, **changes)
     return made, "".join(json.dumps(event) + "\n" for event in events)
 
 
@@ -124,6 +124,11 @@ INCONSISTENT = {
     "an edited loss": (edited(lambda r: r["epochs"][0].update(valid_loss=1.0)), "epochs differs from its events"),
     "an edited curve": (edited(lambda r: r["curve"]["loss"].append(1.0)), "curve differs from its events"),
     "an edited status": (edited(lambda r: r.update(status="diverged")), "status differs from its events"),
+    "an edited time": (edited(lambda r: r.update(train_seconds=1.5)), "train_seconds differs from its events"),
+    "an invented divergence": (
+        edited(lambda r: r.update(divergence=diverged()["divergence"])),
+        "divergence differs from its events",
+    ),
     "lost events": (packed_again(lambda files: files.pop(f"{BROKEN}{EVENTS}")), "its events are missing"),
     "an archive that is not listed": (archived(CHECKSUMS, None), "is not in SHA"),
     "a lost archive": (archived(ARCHIVE, None), f"{ARCHIVE} is missing; restore"),
@@ -219,17 +224,21 @@ def test_a_run_that_lacks_a_file_is_left_out_and_the_others_are_collected(tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("file", "message"),
-    [("events.jsonl", "status of the record differs from it"), ("hyps/test.epoch1.txt", "is damaged, it has 0 lines")],
+    ("file", "content", "message"),
+    [
+        ("events.jsonl", "", "status of the record differs from it"),
+        ("events.jsonl", '{"kind": "train", "update": 5, "epoch": 1}\n', "events.jsonl is damaged (KeyError('loss'))"),
+        ("hyps/test.epoch1.txt", "", "is damaged, it has 0 lines"),
+    ],
 )
-def test_files_that_were_damaged_since_replace_no_sound_ones(file, message, tmp_path, collect):
+def test_files_that_were_damaged_since_replace_no_sound_ones(file, content, message, tmp_path, collect):
     run = tmp_path / "runs" / RUN
     record = json.loads((run / "record.json").read_text())
     record["data"]["test_pairs"] = 2
     (run / "record.json").write_text(json.dumps(record))
     assert "copied as 0123456789" in collect()[1]
     before = {path: path.read_bytes() for path in (tmp_path / "kept").rglob("*.*")}
-    (run / file).write_text("")
+    (run / file).write_text(content)
     code, out, _ = collect()
     assert code == 1 and "not copied" in out and message in out
     assert {path: path.read_bytes() for path in (tmp_path / "kept").rglob("*.*")} == before

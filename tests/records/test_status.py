@@ -21,6 +21,7 @@ def test_the_state_of_a_run(tmp_path, losses, finished, expected):
     run.path.mkdir(parents=True)
     write_json(run.path / "experiment.json", {"exp": "toy_preln_nowarm", "seed": 1, "lr": 2e-3, "id": "0123456789"})
     run.events.write("status", 0, 1, state="started")
+    run.events.write("status", 0, 1)  # damaged, which must not hide the other runs
     for update, loss in losses.items():
         run.events.write("train", update, 1, loss=loss)
     if finished:
