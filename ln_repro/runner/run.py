@@ -144,7 +144,7 @@ class Session:
         follower = self.folder.events
         list(follower.new())  # skip the events of earlier sessions
         trainer = process.start_trainer(inputs, self.folder.log, self.lock.descriptor)
-        decoder = process.Decoder(inputs, self.folder.path / "decode.log", (self.lock.descriptor,))
+        decoder = process.DecodingProcess(inputs, self.folder.path / "decode.log", (self.lock.descriptor,))
         requested: Decoding | None = None
         try:
             while True:
@@ -158,7 +158,7 @@ class Session:
                 elif not requested and (requested := self._undecoded(not training)):
                     out = self.folder.hypotheses(requested.split, requested.epoch, tokenised=True)
                     files = [self.folder.checkpoints / weights.file for weights in requested.weights]
-                    decoder.request(requested.corpus_split, {out: files})
+                    decoder.request(requested.corpus_split, files, out)
                 elif not requested and not training:
                     break
                 decoder.stop_if_idle()
