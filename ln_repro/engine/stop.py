@@ -35,10 +35,13 @@ class StopRequest:
         self._requested = True
 
     def watch_input(self) -> None:
-        """Read standard input; its end, when the command that started the worker has ended, is a stop request."""
+        """Read standard input. At its end, the command that started the worker has ended, which is a stop request.
+
+        After `GRACE_SECONDS`, the worker is ended in any case.
+        """
         threading.Thread(target=self._watch_input, daemon=True).start()
 
-    def requests(self) -> Iterator[str]:
+    def input_lines(self) -> Iterator[str]:
         """Yield the lines of standard input until a stop is requested."""
         while not self:
             with contextlib.suppress(queue.Empty):

@@ -50,7 +50,7 @@ def main() -> int:
 
         for name in (signal.SIGTERM, signal.SIGINT):  # there is nothing to save
             signal.signal(name, lambda *_: os._exit(Interrupted.exit_code))
-        decode(inputs, stop.requests())
+        decode(inputs, stop.input_lines())
         return Interrupted.exit_code
     return train_together(inputs, stop)
 
