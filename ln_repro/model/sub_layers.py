@@ -39,7 +39,7 @@ class Attention(nn.Module):
         positions. With ``cache``, keys and values of earlier calls are reused and extended.
         """
         dtype = self.q_proj.weight.dtype
-        query, source = query.to(dtype), source.to(dtype) if self.cross else query.to(dtype)
+        query, source = query.to(dtype), source.to(dtype)
         q = self.split(self.q_proj(query), self.q_norm)
         k, v = self._keys_and_values(source, cache)
         if query.is_cuda and cache is None and len(q) * self.heads < 2**16:
