@@ -22,7 +22,7 @@ from ln_repro.engine.inputs import Inputs
 from ln_repro.engine.plugin.bert import Classified, LnClassification, LnMaskedLm
 from ln_repro.engine.plugin.loss import LabelSmoothedCrossEntropy
 from ln_repro.engine.plugin.model import LnClassifier, LnEncoder, LnTransformer
-from ln_repro.engine.plugin.optimizers import RampAndTail, gradients, optimizer_of, split
+from ln_repro.engine.plugin.optimizers import RampAndTail, gradients, optimizer_of, split_param_groups
 from ln_repro.engine.plugin.tasks import LnTask, LnTranslation
 from ln_repro.model.batch import Batch, Log
 from ln_repro.system.distributed import Rank
@@ -234,7 +234,7 @@ class StrictTrainer(Trainer):
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self._optimizer = optimizer_of(cfg, self.experiment.lr, parameters)
         self._lr_scheduler = RampAndTail(self._optimizer)
-        split(self._optimizer, self.experiment.schedule, model.named_parameters())
+        split_param_groups(self._optimizer, self.experiment.schedule, model.named_parameters())
         if cfg.equal_layer_norms:
             stacks = model.stacks.values()
             self._optimizer.layers = [[*layer.parameters()] for stack in stacks for layer in stack.layers]
