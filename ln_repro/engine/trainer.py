@@ -99,9 +99,9 @@ def save(content: Json, path: Path) -> None:
     torch.save(utils.apply_to_sample(compact, content), path)
 
 
-def counted(log: Log, ignored: bool) -> Log:
-    """Return the log of a mini-batch, with zeros if it only pads the shorter share of a process."""
-    return {name: value * 0 if ignored else value for name, value in log.items()}
+def zeros(log: Log) -> Log:
+    """Return the log of a dummy batch, which fairseq gives a process whose share of mini-batches is shorter."""
+    return {name: value * 0 for name, value in log.items()}
 
 
 def configuration(inputs: Inputs, rank: Rank) -> DictConfig | ListConfig:
@@ -161,14 +161,14 @@ class StrictTrainer(Trainer):
 
     def _add_up_gradients(self, samples: list[Batch]) -> Gradients:
         """Add up the gradients of all mini-batches and processes; logs of several processes are added up, too."""
-        logs, tokens, ignored = [], 0, False
+        logs, tokens = [], 0
         for sample in samples:
-            sample, ignored = self._prepare_sample(sample)
+            sample, is_dummy = self._prepare_sample(sample)
             if "seed" in sample:
                 utils.set_torch_seed(sample["seed"])
             loss, size, log = self.criterion(self.model, sample)
-            self.optimizer.backward(loss * 0 if ignored else loss)
-            logs.append(counted(log, ignored))
+            self.optimizer.backward(loss * 0 if is_dummy else loss)
+            logs.append(zeros(log) if is_dummy else log)
             tokens += size
         if self.data_parallel_world_size == 1:
             return logs, 1 / max(tokens, 1)
@@ -184,10 +184,10 @@ class StrictTrainer(Trainer):
 
     def valid_step(self, sample: Batch) -> Log:
         """Return the log of a validation mini-batch of this process without reading it from the device."""
-        sample, ignored = self._prepare_sample(sample)
+        sample, is_dummy = self._prepare_sample(sample)
         with torch.no_grad():
             _, _, log = self.criterion(self.model, sample)
-        return counted(log, ignored)
+        return zeros(log) if is_dummy else log
 
     def over_processes(self, logs: list[Log]) -> list[Log]:
         """Return the logs, or with several processes their sums over all of them."""

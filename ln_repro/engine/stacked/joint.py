@@ -49,7 +49,7 @@ class Joint:
             sample, _ = trainer._prepare_sample(sample)
             utils.set_torch_seed(sample["seed"])
             results = [
-                row.criterion.of(logits, sample)
+                row.criterion.from_logits(logits, sample)
                 for row, logits in zip(self.trainers, self.logits(sample["net_input"]).unbind(), strict=True)
             ]
             (gradient,) = torch.autograd.grad(torch.stack([loss for loss, _, _ in results]).sum(), self.matrix)
