@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 from fairseq import utils
-from fairseq.data import iterators
 from torch import Tensor
 
 from ln_repro.engine.checkpoints import Checkpoints, State
@@ -47,7 +46,6 @@ class Loop:
 
     def __init__(self, inputs: Inputs, stop: StopRequest, group: Group, stacked: int = 1) -> None:
         self.inputs, self.experiment, self.stop, self.group = inputs, inputs.experiment, stop, group
-        self.batches_per_update = self.experiment.train.batches_per_update // group.rank.size
         self.stopped, self.stacked = False, stacked
         run = RunFolder(inputs.folder)
         self.checkpoints, self.events = Checkpoints(run.checkpoints), run.events
@@ -64,7 +62,7 @@ class Loop:
         self.tokens = self.events.tokens_until(*known) if group.rank.leads else 0
         self.trainer.get_valid_iterator("valid")  # an invalid validation set must fail now
 
-        self.updates_per_epoch = math.ceil(len(self.batches) / self.batches_per_update)
+        self.updates_per_epoch = math.ceil(len(self.batches) / self.trainer.batches_per_update)
         self.trainer.lr_scheduler.plan(self.experiment.learning_rate(self.updates_per_epoch))
         self.metrics = MetricBuffer(self.update, saved.last_loss)
         self.epoch: int = saved.ended or self.batches.epoch
@@ -121,7 +119,7 @@ class Loop:
                 self._end_epoch()
             self._check_divergence()  # an earlier session may have been killed right after a validation
             while not (self.finished or self.stopped):
-                for samples in self._epoch():
+                for samples in self.next_epoch():
                     computed = yield samples
                     self._update(samples, computed)
                     if self.stopped or self.finished:
@@ -147,11 +145,10 @@ class Loop:
             peak_memory_mb=self.trainer.peak_memory_mb,
         )
 
-    def _epoch(self) -> Iterator[list[Batch]]:
+    def next_epoch(self) -> Iterator[list[Batch]]:
         """Yield the mini-batches of each update of the next epoch."""
-        batches = self.batches.next_epoch_itr(fix_batches_to_gpus=False, shuffle=True)
+        self.updates_left = self.trainer.next_epoch(self.batches)
         self.epoch = self.batches.epoch
-        self.updates_left = iterators.GroupedIterator(batches, self.batches_per_update)
         self.trainer.begin_epoch(self.epoch)
         yield from self.updates_left
 

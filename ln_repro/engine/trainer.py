@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from fairseq import utils
-from fairseq.data.iterators import EpochBatchIterator
+from fairseq.data.iterators import EpochBatchIterator, GroupedIterator
 from fairseq.dataclass.configs import FairseqConfig
 from fairseq.trainer import Trainer
 from omegaconf import DictConfig, ListConfig, OmegaConf
@@ -135,6 +135,15 @@ class StrictTrainer(Trainer):
         """Return False: `update` adds up the gradients, not a wrapper of the model."""
         return False
 
+    @property
+    def batches_per_update(self) -> int:
+        """The number of mini-batches of this process for an update."""
+        return self.experiment.train.batches_per_update // self.data_parallel_world_size
+
+    def next_epoch(self, batches: EpochBatchIterator) -> GroupedIterator:
+        """Return an iterator over the updates of the next epoch, each a list of mini-batches."""
+        return GroupedIterator(batches.next_epoch_itr(fix_batches_to_gpus=False, shuffle=True), self.batches_per_update)
+
     def update(self, samples: list[Batch], computed: Gradients | None = None) -> Update:
         """Update the parameters from mini-batches, like fairseq's ``train_step``, but without reading losses and norm.
 
@@ -176,8 +185,8 @@ class StrictTrainer(Trainer):
         log = sums_over_processes(logs, self.device)
         return [log], (1 / log["sample_size"].clamp(min=1)).float()
 
-    def gradients(self, samples: list[Batch]) -> torch.Tensor:
-        """Return the gradients of all parameters for mini-batches, flat and summed over tokens, without an update."""
+    def flat_gradients(self, samples: list[Batch]) -> torch.Tensor:
+        """Return the gradients of all parameters for mini-batches, summed over tokens, without an update."""
         self.zero_grad()
         self._add_up_gradients(self.seeded(samples))
         return torch.cat([parameter.grad.flatten() for parameter in self.get_model().parameters()])

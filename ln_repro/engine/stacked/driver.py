@@ -9,7 +9,6 @@ from dataclasses import replace
 from itertools import islice
 
 import torch
-from fairseq.data import iterators
 
 from ln_repro.engine.inputs import Inputs
 from ln_repro.engine.loop import Loop
@@ -139,15 +138,12 @@ def difference(inputs: Inputs) -> float:
         inputs.experiment.model_copy(update={"precision": "fp32", "lr": rate, "schedule": schedule}) for rate in RATES
     ]
     trainers = [StrictTrainer(replace(inputs, experiment=run), Rank()) for run in experiments]
-    batches = trainers[0].get_train_iterator(1).next_epoch_itr(fix_batches_to_gpus=False, shuffle=True)
-    first, *checked = islice(
-        iterators.GroupedIterator(batches, inputs.experiment.train.batches_per_update), 1 + CHECKED
-    )
+    first, *checked = islice(trainers[0].next_epoch(trainers[0].get_train_iterator(1)), 1 + CHECKED)
     separate = []
     for trainer, run in zip(trainers, experiments, strict=True):
         trainer.lr_scheduler.plan(run.learning_rate(1))
         trainer.update(first)
-        separate.append([trainer.gradients(samples) for samples in checked])
+        separate.append([trainer.flat_gradients(samples) for samples in checked])
     joint, differences = Joint(trainers), []
     for samples, *expected in zip(checked, *separate, strict=True):
         joint.add_up_gradients(samples)
