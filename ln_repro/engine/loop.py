@@ -12,7 +12,7 @@ import torch
 from fairseq import utils
 from torch import Tensor
 
-from ln_repro.engine.checkpoints import Checkpoints, State
+from ln_repro.engine.checkpoints import CheckpointKind, Checkpoints, State
 from ln_repro.engine.inputs import Inputs
 from ln_repro.engine.plugin.tasks import per_token
 from ln_repro.engine.probing import Probing, chosen_batches
@@ -66,7 +66,7 @@ class Loop:
         self.trainer.lr_scheduler.plan(self.experiment.learning_rate(self.updates_per_epoch))
         self.metrics = MetricBuffer(self.update, state.last_loss)
         self.epoch: int = state.ended or self.batches.epoch
-        self.owed: bool = group.share(state.ended is not None and state.ended not in self.checkpoints.weights())
+        self.owed = group.share(state.ended is not None and state.ended not in self.checkpoints.weights())
         """Whether an earlier session completed an epoch without validating it and saving its weights."""
         self._write(
             "status",
@@ -255,7 +255,7 @@ class Loop:
         self._save("state", lambda path: self.trainer.save_state(path, state))
         self.last_saved = time.monotonic()
 
-    def _save(self, kind: str, write: Callable[[Path], None]) -> None:
+    def _save(self, kind: CheckpointKind, write: Callable[[Path], None]) -> None:
         """Save a checkpoint from the first process, after the events."""
         began = time.monotonic()
         if self.group.rank.leads:

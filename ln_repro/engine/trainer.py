@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -21,14 +20,14 @@ from ln_repro.engine.checkpoints import State
 from ln_repro.engine.inputs import Inputs
 from ln_repro.engine.plugin.bert import Classified, LnClassification, LnMaskedLm
 from ln_repro.engine.plugin.loss import LabelSmoothedCrossEntropy
-from ln_repro.engine.plugin.model import LnClassifier, LnEncoder, LnTransformer
+from ln_repro.engine.plugin.model import EncoderOnly, LnClassifier, LnEncoder, LnTransformer
 from ln_repro.engine.plugin.optimizers import RampAndTail, gradients, optimizer_of, split_param_groups
 from ln_repro.engine.plugin.tasks import LnTask, LnTranslation
 from ln_repro.model.batch import Batch, Log
 from ln_repro.system.distributed import Rank
 from ln_repro.system.files import Json
 
-PARTS: dict[str, tuple[Any, Any, Any]] = {
+PARTS: dict[str, tuple[type[LnTask], type[LnTransformer | EncoderOnly], type[LabelSmoothedCrossEntropy]]] = {
     "translation": (LnTranslation, LnTransformer, LabelSmoothedCrossEntropy),
     "masked_lm": (LnMaskedLm, LnEncoder, LabelSmoothedCrossEntropy),
     "classification": (LnClassification, LnClassifier, Classified),
@@ -54,7 +53,7 @@ class Update:
     gnorm: torch.Tensor | float
 
 
-def parts(inputs: Inputs) -> tuple[LnTask, Any, Any]:
+def parts(inputs: Inputs) -> tuple[LnTask, LnTransformer | EncoderOnly, LabelSmoothedCrossEntropy]:
     """Return the task, the model and the loss of a run."""
     task_class, model_class, loss_class = PARTS[inputs.experiment.task]
     task = task_class(inputs.experiment, inputs.corpus)
