@@ -88,7 +88,7 @@ class Workload:
 
     def stacked(self, runs: int) -> float:
         """Return our target tokens per second, summed over ``runs`` runs that are trained as one (1: alone)."""
-        speeds = {stack["stack"]: float(stack["tokens_per_s"]) for stack in self.stacks}
+        speeds = {stack["stack"]: float(stack["tokens_per_s"]) for stack in self.measure_stacks()}
         if runs not in speeds:
             raise LnReproError(f"a stack of {runs} was not measured: its memory did not suffice")
         return speeds[runs]
@@ -133,13 +133,12 @@ class Workload:
         lines = self.printed_by("bare").splitlines()
         return speed(Window(**_json(line)) for line in lines if line.startswith("{"))
 
-    def update(self) -> Mapping[str, Any]:
+    def update_cost(self) -> Mapping[str, Any]:
         """Return the operations of one of our updates, the bytes that they read and write, and the bytes saved."""
         return _json(self.printed_by("count").splitlines()[-1])
 
-    @property
-    def stacks(self) -> list[Mapping[str, Any]]:
-        """What an update costs in stacks of several sizes (see `benchmarks.baselines.stacks`), measured once.
+    def measure_stacks(self) -> list[Mapping[str, Any]]:
+        """Return what an update costs in stacks of several sizes (see `benchmarks.baselines.stacks`), measured once.
 
         If memory does not suffice for the larger ones, they are left out.
         """
