@@ -95,7 +95,7 @@ class Driver:
                     self.joint, self.rows = None, []  # frees memory first
                     self.joint, self.rows = Joint([loop.trainer for loop in rows]), rows
                 assert self.joint is not None
-                return self.joint.add_up_gradients(same([self.batches[loop] for loop in rows]))
+                return self.joint.add_up_gradients(shared_samples([self.batches[loop] for loop in rows]))
             except Exception as error:  # of any kind: vmap rejects a scheme, memory does not suffice
                 reason = str(error).partition("\n")[0]
                 logger.warning("%s: %s: %s", ONE_BY_ONE, type(error).__name__, reason)
@@ -103,11 +103,12 @@ class Driver:
         return [None] * len(rows)
 
 
-def same(updates: list[list[Batch]]) -> list[Batch]:
+def shared_samples(updates: list[list[Batch]]) -> list[Batch]:
     """Return the mini-batches of an update, or raise `RuntimeError` if they are not the same for all runs."""
-    first = updates[0]
-    for samples in updates[1:]:
-        if len(samples) != len(first) or not all(map(torch.equal, *([s["id"] for s in of] for of in (first, samples)))):
+    first, *others = updates
+    for samples in others:
+        pairs = zip(first, samples, strict=False)
+        if len(samples) != len(first) or not all(torch.equal(ours["id"], theirs["id"]) for ours, theirs in pairs):
             raise RuntimeError("the runs have different mini-batches")
     return first
 
