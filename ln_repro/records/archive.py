@@ -161,7 +161,7 @@ def read_kept(folder: Path) -> Kept:
     for path in sorted(folder.glob("*.jsonl")):
         for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
             try:
-                run = Run(sound(line))
+                run = Run(parse_line(line))
                 if run.record.id in runs:
                     raise LnReproError(f"{run.record.id} is there twice")
                 runs[run.record.id] = run
@@ -181,7 +181,7 @@ def _with_checksum(text: str) -> str:
     return f'{text[:-1]}{DIGEST}{hashlib.sha256(text.encode()).hexdigest()}"}}'
 
 
-def sound(line: str) -> Record:
+def parse_line(line: str) -> Record:
     """Return the record in a line, without its checksum.
 
     Raises:
@@ -229,7 +229,7 @@ def files_of(folder: RunFolder, record: Record) -> tuple[Record, dict[str, bytes
     lines = files[HYPOTHESES].count(b"\n") if best else 0
     if best and record.data.test_pairs not in (lines, None):
         raise LnReproError(f"{sources[HYPOTHESES]} is damaged, it has {lines} lines")
-    sound(line_of(kept.plain()))
+    parse_line(line_of(kept.plain()))  # as it will be read
     return kept, files
 
 
@@ -252,7 +252,7 @@ def add(folder: Path, setting: str, runs: Sequence[tuple[Record, Mapping[str, by
     }
     name = pack(archive_folder(folder), setting, files)
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    by_id = {sound(line).id: line for line in lines}
+    by_id = {parse_line(line).id: line for line in lines}
     by_id |= {record.id: line_of({**record.plain(), "archive": name}) for record, _ in runs}
     write_atomically(path, "".join(f"{by_id[id]}\n" for id in sorted(by_id)))
 

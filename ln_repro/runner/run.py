@@ -79,9 +79,9 @@ def run(experiment: Experiment, say: Callable[[str], None]) -> Path:
         if experiment.rerun and folder.path.exists() and not (requeued and folder.record is None):
             with folder.lock():
                 say(f"the previous run was renamed to {folder.set_aside()}")
-        if folder.record is not None:
-            lacking = f", but without probe={experiment.probe}" if folder.record.lacks_probes(experiment) else ""
-            early = f", diverged ({cut.rule})" if (cut := folder.record.divergence) else ""
+        if record := folder.record:
+            lacking = f", but without probe={experiment.probe}" if record.lacks_probes(experiment) else ""
+            early = f", diverged ({record.divergence.rule})" if record.divergence else ""
             say(f"this experiment is already finished{early}{lacking} (rerun=true runs it again)")
             if rank.size > 1:
                 process.release_ranks(folder.log)
