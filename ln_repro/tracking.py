@@ -95,7 +95,7 @@ class Mirror:
                 self._failure = self._failure or " ".join([type(error).__name__, *str(error).split()])[:300]
                 kill_children("wandb")  # its service would keep trying
             for end in ("finish", "teardown"):
-                with contextlib.suppress(BaseException):
+                with contextlib.suppress(BaseException):  # also if it could not be imported
                     getattr(wandb, end)()
 
     def _send(self, wandb: Any) -> str:

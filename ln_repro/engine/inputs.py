@@ -35,10 +35,7 @@ class Inputs:
 
 @dataclass(frozen=True)
 class DecodingRequest:
-    """Decode ``split`` with the mean of the files ``weights``, and write the hypotheses to ``out``.
-
-    A decoding worker reads it from its standard input, as a line of JSON.
-    """
+    """Decode ``split`` with the mean of the files ``weights`` into ``out``: a line of JSON on a worker's input."""
 
     split: str
     weights: list[str]

@@ -220,8 +220,7 @@ class Loop:
 
     def _report(self) -> None:
         """Report the updates since the last report; ``seconds`` includes ``saving``, but no validation."""
-        now = time.monotonic()
-        seconds, updates = now - self.window_began, self.update - self.reported
+        seconds, updates = time.monotonic() - self.window_began, self.update - self.reported
         tokens = sum(int(log["sample_size"]) for log in self.metrics.logs)
         self.tokens += tokens
         last = self.metrics.last

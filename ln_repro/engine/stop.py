@@ -35,10 +35,7 @@ class StopRequest:
         self._requested = True
 
     def watch_input(self) -> None:
-        """Read standard input. At its end, the command that started the worker has ended, which is a stop request.
-
-        After `GRACE_SECONDS`, the worker is ended in any case.
-        """
+        """Read standard input; when its end shows that the command has ended, stop, at last after `GRACE_SECONDS`."""
         threading.Thread(target=self._watch_input, daemon=True).start()
 
     def input_lines(self) -> Iterator[str]:

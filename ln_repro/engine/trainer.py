@@ -127,17 +127,13 @@ class StrictTrainer(Trainer):
         self.experiment = inputs.experiment
         np.random.seed(self.experiment.torch_seed)
         utils.set_torch_seed(self.experiment.torch_seed)
+        self.batches_per_update = self.experiment.train.batches_per_update // rank.size  # of this process
         super().__init__(configuration(inputs, rank), *parts(inputs))
 
     @property
     def use_distributed_wrapper(self) -> bool:
         """Return False: `update` adds up the gradients, not a wrapper of the model."""
         return False
-
-    @property
-    def batches_per_update(self) -> int:
-        """The number of mini-batches of this process for an update."""
-        return self.experiment.train.batches_per_update // self.data_parallel_world_size
 
     def next_epoch(self, batches: EpochBatchIterator) -> GroupedIterator:
         """Return an iterator over the updates of the next epoch, each a list of mini-batches."""

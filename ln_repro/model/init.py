@@ -79,10 +79,10 @@ def initialise(
 ) -> None:
     """Initialise embeddings (source first), softmax and sub-layers, as ``name`` says, from torch's last seed.
 
-    The generator is reseeded, so that the result does not depend on random numbers that constructors have drawn.
-    `reset_parameters` draws again what fairseq's constructors draw, so that all later numbers are the same as there.
-    Norms and the parameters of a norm placement keep their values. A single embedding is shared by both stacks, and has
-    the encoder's gain; ``projection`` may be one of the embeddings.
+    The generator is reseeded, so that the result does not depend on random numbers that constructors have drawn;
+    `reset_parameters` draws what fairseq's constructors draw, so that the numbers after it are fairseq's. Norms and the
+    parameters of a norm placement keep their values. A shared embedding has the encoder's gain; ``projection`` may be
+    one of the embeddings.
     """
     torch.manual_seed(torch.initial_seed())
     for embedding, stack in zip(embeddings, stacks, strict=False):

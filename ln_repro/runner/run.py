@@ -267,11 +267,8 @@ class Session:
 
 def facts(experiment: Experiment, corpus: Prepared) -> Json:
     """Return the properties of a run's corpus for its record."""
-    entropy = corpus.entropy
-    bits = {
-        "unigram_bits": entropy.get("unigram_bits"),
-        "source_blind_bits": entropy.get("source_blind_bits") if experiment.decoded_splits else None,
-    }
+    unigram, source_blind = (corpus.entropy.get(name) for name in ("unigram_bits", "source_blind_bits"))
+    bits = {"unigram_bits": unigram, "source_blind_bits": source_blind if experiment.decoded_splits else None}
     pairs = {f"{split}_pairs": number for split, number in corpus.pairs.items()}
     part = {"train_percent": corpus.train_percent} if corpus.published and corpus.train_percent != 100 else {}
     return {"name": corpus.name, "published": corpus.published, **part, "fingerprint": corpus.fingerprint,

@@ -134,15 +134,13 @@ def trusted(inputs: Inputs) -> bool:
 
 def difference(inputs: Inputs) -> float:
     """Return the largest difference of a run's gradients, stacked and separate, relative to the latter's norm."""
-    schedule = Schedule(warmup_updates=0, decay="constant")
-    experiments = [
-        inputs.experiment.model_copy(update={"precision": "fp32", "lr": rate, "schedule": schedule}) for rate in RATES
-    ]
-    trainers = [StrictTrainer(replace(inputs, experiment=run), Rank()) for run in experiments]
+    settings = {"precision": "fp32", "schedule": Schedule(warmup_updates=0, decay="constant")}
+    experiments = [inputs.experiment.model_copy(update={**settings, "lr": rate}) for rate in RATES]
+    trainers = [StrictTrainer(replace(inputs, experiment=experiment), Rank()) for experiment in experiments]
     first, *checked = islice(trainers[0].next_epoch(trainers[0].get_train_iterator(1)), 1 + CHECKED)
     separate = []
-    for trainer, run in zip(trainers, experiments, strict=True):
-        trainer.lr_scheduler.plan(run.learning_rate(1))
+    for trainer in trainers:
+        trainer.lr_scheduler.plan(trainer.experiment.learning_rate(1))
         trainer.update(first)
         separate.append([trainer.flat_gradients(samples) for samples in checked])
     joint, differences = Joint(trainers), []
