@@ -149,7 +149,7 @@ def records_folder() -> Path:
 
 def stopped_folder(records: Path) -> Path:
     """Return the folder for the records of runs that did not end: beside a folder of records, or inside it."""
-    return (records.parent if records.resolve().name == "records" else records) / "stopped"
+    return archive_folder(records).with_name("stopped")
 
 
 def read_kept(folder: Path) -> Kept:
@@ -269,13 +269,13 @@ def corpora(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
 
 def read_costs(folder: Path) -> Costs:
     """Return the costs of the schemes from the benchmark beside a folder of records; empty without the file."""
-    rows = (read_json(folder.parent / "bench" / "schemes.json", dict) or {}).get("rows", [])
+    rows = (read_json(folder.absolute().parent / "bench" / "schemes.json", dict) or {}).get("rows", [])
     return {row["name"].removeprefix("norm/"): row for row in rows}
 
 
 def read_theory(folder: Path) -> Json:
     """Return what `ln-repro theory` has written beside a folder of records; empty without the file."""
-    return read_json(folder.parent / "theory.json", dict) or {}
+    return read_json(folder.absolute().parent / "theory.json", dict) or {}
 
 
 def archived_file(folder: Path, record: Record, suffix: str) -> bytes | None:
