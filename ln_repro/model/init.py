@@ -81,8 +81,7 @@ def initialise(
 
     The generator is reseeded, so that the result does not depend on random numbers that constructors have drawn;
     `reset_parameters` draws what fairseq's constructors draw, so that the numbers after it are fairseq's. Norms and the
-    parameters of a norm placement keep their values. A shared embedding has the encoder's gain; ``projection`` may be
-    one of the embeddings.
+    parameters of a placement keep their values. A shared embedding has the encoder's gain, and may be ``projection``.
     """
     torch.manual_seed(torch.initial_seed())
     for embedding, stack in zip(embeddings, stacks, strict=False):
