@@ -49,7 +49,7 @@ def bare(inputs: Inputs) -> None:
     optimizer = torch.optim.AdamW(
         model.parameters(), experiment.lr, experiment.optimizer.betas, weight_decay=0.0, fused=True
     )
-    batches = [batch for samples in islice(loop._epoch(), updates) for batch in samples]
+    batches = [batch for samples in islice(loop.next_epoch(), updates) for batch in samples]
     if cuda:
         batches = [utils.move_to_cuda(batch) for batch in batches]
     began, tokens = time.monotonic(), 0
@@ -74,7 +74,7 @@ def count(inputs: Inputs) -> None:
     The saved bytes are those of tensors, except parameters, that the backward pass needs.
     """
     loop = Loop(inputs, StopRequest(), Group(Rank()))
-    first, second = islice(loop._epoch(), 2)
+    first, second = islice(loop.next_epoch(), 2)
     loop.trainer.update(first)  # also creates the moments of the optimizer
     saved: dict[int, int] = {}
 
@@ -124,15 +124,15 @@ def training(inputs: Inputs, rows: int) -> Callable[[int], int]:
     """Return a function that trains a stack of ``rows`` for some updates, and returns the number of target tokens."""
     trainers = [Loop(inputs, StopRequest(), Group(Rank())).trainer for _ in range(rows)]
     joint, cuda = Joint(trainers) if rows > 1 else None, trainers[0].cuda
-    batches = trainers[0].get_train_iterator(1).next_epoch_itr(fix_batches_to_gpus=False, shuffle=True)
+    remaining = trainers[0].next_epoch(trainers[0].get_train_iterator(1))
 
     def train(updates: int) -> int:
         tokens = 0
-        for sample in islice(batches, updates):
-            computed = joint.add_up_gradients([sample]) if joint else [None]
+        for samples in islice(remaining, updates):
+            computed = joint.add_up_gradients(samples) if joint else [None]
             for trainer, gradients in zip(trainers, computed, strict=True):
-                trainer.update([sample], gradients)
-            tokens += sample["ntokens"] * rows
+                trainer.update(samples, gradients)
+            tokens += rows * sum(sample["ntokens"] for sample in samples)
         if cuda:
             torch.cuda.synchronize()
         return tokens

@@ -47,13 +47,13 @@ def probe_ratios(windows: list[Window], often: int, usual: int) -> list[float]:
 
 def saved_ratio(work: Workload, row: str) -> float:
     """Return the bytes that the backward pass needs with the norm placement of a row, over those with Pre-LN."""
-    saved, reference = (work.with_norm(norm).update()["saved"] for norm in (row.removeprefix("norm/"), REFERENCE))
+    saved, reference = (work.with_norm(norm).update_cost()["saved"] for norm in (row.removeprefix("norm/"), REFERENCE))
     return float(saved / reference)
 
 
 def norm_row(norm: str) -> Rounds:
     """Return the row that compares training with a norm placement and with Pre-LN."""
-    return each(lambda work: work.with_norm(norm).ours() / work.with_norm(REFERENCE).ours())
+    return per_round(lambda work: work.with_norm(norm).ours() / work.with_norm(REFERENCE).ours())
 
 
 def sweep(work: Workload) -> float:
@@ -66,25 +66,25 @@ def stack_row(runs: int) -> Rounds:
     return lambda work, _: [work.stacked(runs) / work.stacked(1)]
 
 
-def each(ratio: Callable[[Workload], float]) -> Rounds:
+def per_round(ratio: Callable[[Workload], float]) -> Rounds:
     """Return a row that measures ``ratio`` once per round."""
     return lambda work, rounds: [ratio(replace(work, round=number)) for number in range(rounds)]
 
 
 ROWS: dict[str, Rounds] = {
-    "stock/run": each(lambda work: work.ours() / work.stock()),
-    "stock/sweep": each(lambda work: sweep(work) / work.stock(threads=2)),
+    "stock/run": per_round(lambda work: work.ours() / work.stock()),
+    "stock/sweep": per_round(lambda work: sweep(work) / work.stock(threads=2)),
     "stack/8": stack_row(8),
     "stack/4": stack_row(4),
     "stack/16": stack_row(16),
-    "packed/8": each(lambda work: work.ours(8) / work.ours()),
-    "mps/8": each(lambda work: work.under_mps(8) / work.ours()),
-    "packed/4": each(lambda work: work.ours(4) / work.ours()),
-    "mps/4": each(lambda work: work.under_mps(4) / work.ours()),
-    "packed/2": each(lambda work: work.ours(2) / work.ours()),
-    "mps/2": each(lambda work: work.under_mps(2) / work.ours()),
+    "packed/8": per_round(lambda work: work.ours(8) / work.ours()),
+    "mps/8": per_round(lambda work: work.under_mps(8) / work.ours()),
+    "packed/4": per_round(lambda work: work.ours(4) / work.ours()),
+    "mps/4": per_round(lambda work: work.under_mps(4) / work.ours()),
+    "packed/2": per_round(lambda work: work.ours(2) / work.ours()),
+    "mps/2": per_round(lambda work: work.under_mps(2) / work.ours()),
     "probes/run": probes_run,
-    "bare/run": each(lambda work: work.ours() / work.bare()),
+    "bare/run": per_round(lambda work: work.ours() / work.bare()),
 }
 """The rows, the most important ones first, because time may be limited. ``packed/N`` compares the total throughput of N
 simultaneous runs with that of one, ``mps/N`` the same under NVIDIA's Multi-Process Service, ``stack/N`` that of N runs

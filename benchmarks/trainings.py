@@ -13,8 +13,7 @@ from ln_repro.engine.inputs import Inputs
 from ln_repro.engine.process import Worker
 from ln_repro.errors import LnReproError
 from ln_repro.experiment.settings import Experiment
-from ln_repro.records.events import Events
-from ln_repro.records.run_dir import write_json
+from ln_repro.records.run_dir import EXPERIMENT, RunFolder, write_json
 from ln_repro.system import gpu
 
 MPS = "nvidia-cuda-mps-control"
@@ -88,7 +87,7 @@ class Workload:
 
     def stacked(self, runs: int) -> float:
         """Return our target tokens per second, summed over ``runs`` runs that are trained as one (1: alone)."""
-        speeds = {stack["stack"]: float(stack["tokens_per_s"]) for stack in self.stacks}
+        speeds = {stack["stack"]: float(stack["tokens_per_s"]) for stack in self.measure_stacks()}
         if runs not in speeds:
             raise LnReproError(f"a stack of {runs} was not measured: its memory did not suffice")
         return speeds[runs]
@@ -101,7 +100,7 @@ class Workload:
             return [
                 [
                     Window(event["update"], event["tokens"], event["seconds"] - event["saving"])
-                    for event in Events(folder / "events.jsonl").new()
+                    for event in RunFolder(folder).events.new()
                     if event["kind"] == "train"
                 ]
                 for folder in folders
@@ -133,13 +132,12 @@ class Workload:
         lines = self.printed_by("bare").splitlines()
         return speed(Window(**_json(line)) for line in lines if line.startswith("{"))
 
-    def update(self) -> Mapping[str, Any]:
+    def update_cost(self) -> Mapping[str, Any]:
         """Return the operations of one of our updates, the bytes that they read and write, and the bytes saved."""
         return _json(self.printed_by("count").splitlines()[-1])
 
-    @property
-    def stacks(self) -> list[Mapping[str, Any]]:
-        """What an update costs in stacks of several sizes (see `benchmarks.baselines.stacks`), measured once.
+    def measure_stacks(self) -> list[Mapping[str, Any]]:
+        """Return what an update costs in stacks of several sizes (see `benchmarks.baselines.stacks`), measured once.
 
         If memory does not suffice for the larger ones, they are left out.
         """
@@ -147,7 +145,7 @@ class Workload:
             with tempfile.TemporaryDirectory() as name:
                 worker = self._start(Baseline, "stacks", Path(name) / "stacks")
                 worker.wait()
-                lines = (Path(name) / "stacks" / "train.log").read_text().splitlines()
+                lines = worker.log.read_text().splitlines()
                 self.measured_stacks.extend(_json(line) for line in lines if line.startswith("{"))
                 if not self.measured_stacks:
                     worker.check()
@@ -156,19 +154,19 @@ class Workload:
     def printed_by(self, job: str) -> str:
         """Return what a baseline prints, for the same training."""
         with tempfile.TemporaryDirectory() as name:
-            folder = Path(name) / job
-            _finish([self._start(Baseline, job, folder)])
-            return (folder / "train.log").read_text()
+            worker = self._start(Baseline, job, Path(name) / job)
+            _finish([worker])
+            return worker.log.read_text()
 
     def _start(self, kind: type[Worker], job: str, folder: Path) -> Worker:
         """Start a worker in a new folder."""
         inputs = self._inputs(folder)
-        return kind(job, inputs.arguments, folder / "train.log", on_cpu=inputs.on_cpu)
+        return kind(job, inputs.arguments, RunFolder(folder).log, on_cpu=inputs.on_cpu)
 
     def _inputs(self, folder: Path) -> Inputs:
         """Return the inputs of a worker in a new folder."""
         folder.mkdir()
-        write_json(folder / "experiment.json", self.experiment.model_dump(mode="json"))
+        write_json(folder / EXPERIMENT, self.experiment.model_dump(mode="json"))
         return Inputs(self.experiment, folder, self.corpus)
 
 

@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ln_repro.experiment.settings import Tracker, build
+from ln_repro.experiment.settings import Tracker
 from ln_repro.records.events import Event
 from ln_repro.records.run_dir import SAMPLES, RunFolder
 from ln_repro.system.files import Json, read_json, write_atomically
@@ -95,7 +95,7 @@ class Mirror:
                 self._failure = self._failure or " ".join([type(error).__name__, *str(error).split()])[:300]
                 kill_children("wandb")  # its service would keep trying
             for end in ("finish", "teardown"):
-                with contextlib.suppress(BaseException):
+                with contextlib.suppress(BaseException):  # also if it could not be imported
                     getattr(wandb, end)()
 
     def _send(self, wandb: Any) -> str:
@@ -115,8 +115,8 @@ class Mirror:
 
     def _open(self, wandb: Any) -> Any:
         """Open the page of the run directory: a new one for each, because wandb keeps the rows that a page has."""
-        settings, path, page = self._folder.experiment or {}, self._folder.path, self._place / "id"
-        run_id, experiment = settings.pop("id"), build(settings)
+        run_id, experiment = self._folder.read_experiment()
+        page = self._place / "id"
         if not page.exists():
             write_atomically(page, f"{run_id}-{secrets.token_hex(3)}")
         for copy in self._place.glob("*run-*"):  # of earlier sessions; the new one will have all events
@@ -128,7 +128,7 @@ class Mirror:
         run = wandb.init(
             project=experiment.tracker.project, id=page.read_text(), name=f"{experiment.exp}-s{experiment.seed}",
             group=experiment.exp, job_type="train", tags=list(dict.fromkeys(tags)), config=experiment.settings(),
-            mode=mode, resume="allow", dir=str(path), settings=wandb.Settings(**no_stop),
+            mode=mode, resume="allow", dir=str(self._folder.path), settings=wandb.Settings(**no_stop),
         )  # fmt: skip
         run.define_metric("update")
         run.define_metric("*", step_metric="update")

@@ -61,14 +61,14 @@ def test_every_row_gives_a_ratio_a_round(work: Workload, row: str) -> None:
 @pytest.mark.slow
 def test_operations_of_an_update_depend_on_the_layers_and_bytes_on_the_width(work: Workload) -> None:
     changes: tuple[dict[str, int], ...] = ({}, {"model__width": 32}, {"model__layers": 2})
-    found = [Workload(small(**changed), work.corpus).update() for changed in changes]
+    found = [Workload(small(**changed), work.corpus).update_cost() for changed in changes]
     assert found[0]["operations"] == found[1]["operations"] < found[2]["operations"]
     assert found[0]["bytes"] < found[1]["bytes"]
 
 
 @pytest.mark.slow
 def test_runs_in_larger_stacks_have_fewer_operations_each(work: Workload) -> None:
-    alone, _, eight, sixteen = (stack["operations"] for stack in work.stacks)
+    alone, _, eight, sixteen = (stack["operations"] for stack in work.measure_stacks())
     assert sixteen < eight < alone / 2
 
 

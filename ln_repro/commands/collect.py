@@ -9,7 +9,6 @@ from ln_repro.corpus.locate import locked
 from ln_repro.corpus.prepare import prepare
 from ln_repro.errors import LnReproError, UserError
 from ln_repro.experiment.name import Name
-from ln_repro.experiment.settings import build
 from ln_repro.records.archive import Run, add, files_of, read_kept, records_folder, stopped_folder
 from ln_repro.records.provenance import PACKAGES
 from ln_repro.records.record import Record, record_of
@@ -81,9 +80,8 @@ def stopped(folder: RunFolder) -> Record:
     if folder.record:
         raise UserError(f"collect: {folder.path} has ended; leave out --stopped")
     with folder.lock():  # nothing else runs it
-        settings = dict(folder.experiment or {})
-        run_id, experiment, events = settings.pop("id", None), build(settings), folder.events.read()
-        if not events:
+        run_id, experiment = folder.read_experiment()
+        if not (events := folder.events.read()):
             raise UserError(f"collect: {folder.path}: training has not begun; leave it out")
         corpus = prepare(experiment.data, experiment.paths.data, say)
         if experiment.id(corpus.fingerprint) != run_id:

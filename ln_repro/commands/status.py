@@ -17,7 +17,6 @@ from ln_repro.claims.arms import Arms, own_settings
 from ln_repro.commands.messages import say
 from ln_repro.errors import UserError
 from ln_repro.experiment.compose import search_also
-from ln_repro.experiment.settings import build
 from ln_repro.records.archive import records_folder
 from ln_repro.records.events import json_ready
 from ln_repro.records.run_dir import RunFolder, find_run, runs_under
@@ -126,9 +125,8 @@ def _of_folder(runs: Path) -> list[RunStatus]:
 
 def _with_settings(status: RunStatus, arms: Arms) -> RunStatus:
     """Return the state of a run with the settings in which it differs from the experiment that it is named after."""
-    settings = RunFolder(Path(status.dir)).experiment or {}
-    settings.pop("id", None)
     try:
-        return replace(status, settings=", ".join(own_settings(build(settings), arms)) or None)
+        _, experiment = RunFolder(Path(status.dir)).read_experiment()
+        return replace(status, settings=", ".join(own_settings(experiment, arms)) or None)
     except UserError:  # it has not begun, or is of a version with other settings
         return status

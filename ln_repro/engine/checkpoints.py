@@ -7,12 +7,14 @@ import json
 from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
+from typing import Literal
 
 from ln_repro.errors import LnReproError
 from ln_repro.system.files import Json, sha256, sync, write_atomically
 
 MANIFEST = "manifest.json"
 KEPT_STATES = 2
+CheckpointKind = Literal["weights", "state"]
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class Checkpoint:
     """
 
     file: str
-    kind: str
+    kind: CheckpointKind
     update: int
     epoch: int
     sha256: str
@@ -69,7 +71,7 @@ class Checkpoints:
         except (TypeError, ValueError):  # not ignored, or the whole run would be trained again
             raise LnReproError(f"{manifest}: is damaged; delete it to train afresh") from None
 
-    def save(self, kind: str, update: int, epoch: int, write: Callable[[Path], None]) -> None:
+    def save(self, kind: CheckpointKind, update: int, epoch: int, write: Callable[[Path], None]) -> None:
         """Write a checkpoint with ``write``, and list it once it is complete and on disk; older states are deleted.
 
         A crash loses at most this checkpoint.

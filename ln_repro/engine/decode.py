@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from fairseq import utils
 
-from ln_repro.engine.inputs import Inputs
+from ln_repro.engine.inputs import DecodingRequest, Inputs
 from ln_repro.engine.memory import SEARCH_BYTES, TOKENS_PER_BATCH, hypothesis_bytes
 from ln_repro.engine.plugin.model import LnTransformer
 from ln_repro.engine.plugin.tasks import LnTask
@@ -22,25 +22,21 @@ SCORES_PER_STEP = 2**27
 
 
 def decode(inputs: Inputs, requests: Iterable[str]) -> None:
-    """Serve decoding requests.
-
-    A request is a JSON object: decode ``split`` with the mean of the files ``weights``, and write the hypotheses to
-    ``out``, tokenised but without BPE, in corpus order.
-    """
+    """Serve each `DecodingRequest`; hypotheses are tokenised, but without BPE, and in corpus order."""
     device = "cuda" if torch.cuda.is_available() and not inputs.on_cpu else "cpu"
     task, model, _ = parts(inputs)
     model.eval().to(device)
     torch.backends.cuda.matmul.allow_tf32 = True
     for line in requests:
-        request = json.loads(line)
-        if request["split"] not in task.datasets:
-            task.load_dataset(request["split"])
-        model.load_state_dict(mean_weights(request["weights"]))
-        print(f"decoding {request['out']}", flush=True)
-        lines = translate(task, model, request["split"], inputs.experiment.eval, device)
-        part = Path(f"{request['out']}.part")
-        part.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        part.replace(request["out"])
+        request = DecodingRequest(**json.loads(line))
+        if request.split not in task.datasets:
+            task.load_dataset(request.split)
+        model.load_state_dict(mean_weights(request.weights))
+        print(f"decoding {request.out}", flush=True)
+        hypotheses = translate(task, model, request.split, inputs.experiment.eval, device)
+        part = Path(f"{request.out}.part")
+        part.write_text("".join(f"{hypothesis}\n" for hypothesis in hypotheses), encoding="utf-8")
+        part.replace(request.out)
         torch.cuda.empty_cache()  # the trainer uses the same GPU, if there is one
 
 

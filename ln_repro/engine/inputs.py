@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from ln_repro.experiment.settings import Experiment, build
+from ln_repro.experiment.settings import Experiment
 from ln_repro.records.run_dir import RunFolder
 
 SCHEME_FILE = "scheme.py"
@@ -33,11 +33,19 @@ class Inputs:
         return self.experiment.train.device == "cpu"
 
 
+@dataclass(frozen=True)
+class DecodingRequest:
+    """Decode ``split`` with the mean of the files ``weights`` into ``out``: a line of JSON on a worker's input."""
+
+    split: str
+    weights: list[str]
+    out: str
+
+
 def read(folder: str, corpus: str, unigram_bits: str, resume: str | None = None) -> Inputs:
     """Return the inputs that the arguments of a worker describe; a user's norm has the name ``PATH:CLASS``."""
     run = RunFolder(Path(folder))
-    settings = run.experiment or {}
-    experiment = build({key: value for key, value in settings.items() if key != "id"})
+    _, experiment = run.read_experiment()
     if scheme := experiment.norm_file:
         experiment = experiment.model_copy(update={"norm": f"{run.path / SCHEME_FILE}:{scheme.class_name}"})
     return Inputs(experiment, run.path, Path(corpus), float(unigram_bits), Path(resume) if resume else None)

@@ -10,10 +10,9 @@ from typing import Any
 
 import torch
 from fairseq import utils
-from fairseq.data import iterators
 from torch import Tensor
 
-from ln_repro.engine.checkpoints import Checkpoints, State
+from ln_repro.engine.checkpoints import CheckpointKind, Checkpoints, State
 from ln_repro.engine.inputs import Inputs
 from ln_repro.engine.plugin.tasks import per_token
 from ln_repro.engine.probing import Probing, chosen_batches
@@ -47,7 +46,6 @@ class Loop:
 
     def __init__(self, inputs: Inputs, stop: StopRequest, group: Group, stacked: int = 1) -> None:
         self.inputs, self.experiment, self.stop, self.group = inputs, inputs.experiment, stop, group
-        self.batches_per_update = self.experiment.train.batches_per_update // group.rank.size
         self.stopped, self.stacked = False, stacked
         run = RunFolder(inputs.folder)
         self.checkpoints, self.events = Checkpoints(run.checkpoints), run.events
@@ -57,18 +55,18 @@ class Loop:
         model = self.trainer.get_model()
         logger.info(model)
         self.trainer.task.load_dataset("valid")
-        saved, self.batches = self.trainer.resume(inputs.resume)
+        state, self.batches = self.trainer.resume(inputs.resume)
         if not group.same([self.update]):
             raise UserError(f"{inputs.resume}: not every process sees this file; use a shared disk")
-        known = self.update, saved.tokens, self.checkpoints.weights()
+        known = self.update, state.tokens, self.checkpoints.weights()
         self.tokens = self.events.tokens_until(*known) if group.rank.leads else 0
         self.trainer.get_valid_iterator("valid")  # an invalid validation set must fail now
 
-        self.updates_per_epoch = math.ceil(len(self.batches) / self.batches_per_update)
+        self.updates_per_epoch = math.ceil(len(self.batches) / self.trainer.batches_per_update)
         self.trainer.lr_scheduler.plan(self.experiment.learning_rate(self.updates_per_epoch))
-        self.metrics = MetricBuffer(self.update, saved.last_loss)
-        self.epoch: int = saved.ended or self.batches.epoch
-        self.owed: bool = group.share(saved.ended is not None and saved.ended not in self.checkpoints.weights())
+        self.metrics = MetricBuffer(self.update, state.last_loss)
+        self.epoch: int = state.ended or self.batches.epoch
+        self.owed = group.share(state.ended is not None and state.ended not in self.checkpoints.weights())
         """Whether an earlier session completed an epoch without validating it and saving its weights."""
         self._write(
             "status",
@@ -92,7 +90,7 @@ class Loop:
             if self.probing.due(0):
                 self._probe()
         self._open_window()
-        self.saved = self.opened
+        self.last_saved = self.window_began
 
     @property
     def update(self) -> int:
@@ -121,7 +119,7 @@ class Loop:
                 self._end_epoch()
             self._check_divergence()  # an earlier session may have been killed right after a validation
             while not (self.finished or self.stopped):
-                for samples in self._epoch():
+                for samples in self.next_epoch():
                     computed = yield samples
                     self._update(samples, computed)
                     if self.stopped or self.finished:
@@ -136,7 +134,7 @@ class Loop:
     def _diverged(self, reason: Diverged) -> None:
         """Report divergence at the last update with finite numbers."""
         self.trainer.set_num_updates(self.metrics.last.number)
-        if self.update > self.opened_at:
+        if self.update > self.reported:
             self._report()
         self._write(
             "status",
@@ -147,11 +145,10 @@ class Loop:
             peak_memory_mb=self.trainer.peak_memory_mb,
         )
 
-    def _epoch(self) -> Iterator[list[Batch]]:
+    def next_epoch(self) -> Iterator[list[Batch]]:
         """Yield the mini-batches of each update of the next epoch."""
-        batches = self.batches.next_epoch_itr(fix_batches_to_gpus=False, shuffle=True)
+        self.updates_left = self.trainer.next_epoch(self.batches)
         self.epoch = self.batches.epoch
-        self.updates_left = iterators.GroupedIterator(batches, self.batches_per_update)
         self.trainer.begin_epoch(self.epoch)
         yield from self.updates_left
 
@@ -163,7 +160,7 @@ class Loop:
         # The processes agree on what is due, because the steps below communicate; a stop makes a save due.
         train = self.experiment.train
         at_end = not self.updates_left.has_next() or self.finished
-        due = self.group.any(bool(self.stop) or time.monotonic() - self.saved > 60 * train.save_minutes)
+        due = self.group.any(bool(self.stop) or time.monotonic() - self.last_saved > 60 * train.save_minutes)
         stop = due and self.group.any(bool(self.stop))
         save = due or self.update % (train.save_every or math.inf) == 0
         save = save or (at_end and (self.stacked == 1 or self.finished))  # a stack would wait for all runs in turn
@@ -173,7 +170,7 @@ class Loop:
         # The order matters: a run may be stopped or killed after any of these steps.
         if report or probe:  # before anything is written: a divergence ends the run here
             self.metrics.flush(self.group)
-        if report and self.update > self.opened_at:
+        if report and self.update > self.reported:
             self._report()
         if probe:  # after the report, so that its time belongs to the next window
             self._probe()
@@ -218,13 +215,12 @@ class Loop:
         self._write("valid", **values, ppl=2 ** min(values["nll_loss"], 1000.0))
         if not math.isfinite(values["loss"]):
             raise FloatingPointError("the validation loss is not finite")
-        self.opened += time.monotonic() - began
+        self.window_began += time.monotonic() - began
         return True
 
     def _report(self) -> None:
         """Report the updates since the last report; ``seconds`` includes ``saving``, but no validation."""
-        now = time.monotonic()
-        seconds, updates = now - self.opened, self.update - self.opened_at
+        seconds, updates = time.monotonic() - self.window_began, self.update - self.reported
         tokens = sum(int(log["sample_size"]) for log in self.metrics.logs)
         self.tokens += tokens
         last = self.metrics.last
@@ -235,15 +231,16 @@ class Loop:
             gnorm=last.gnorm,
             tokens=tokens,
             seconds=round(seconds, 3),
-            saving=round(self.saving, 3),
+            saving=round(self.saving_seconds, 3),
             tokens_per_s=round(tokens / seconds, 1),
             updates_per_s=round(updates / seconds, 3),
         )
         self._open_window()
 
     def _open_window(self) -> None:
+        """Begin to collect what the next `_report` covers: the updates after ``reported`` ones, and their time."""
         self.metrics.logs.clear()
-        self.opened, self.opened_at, self.saving = time.monotonic(), self.update, 0.0
+        self.reported, self.window_began, self.saving_seconds = self.update, time.monotonic(), 0.0
 
     def _save_state(self, ended: bool) -> None:
         """Save everything that an exact resume needs; ``ended`` says whether the last update of the epoch is done."""
@@ -255,16 +252,16 @@ class Loop:
             processes=self.group.rank.size,
         )
         self._save("state", lambda path: self.trainer.save_state(path, state))
-        self.saved = time.monotonic()
+        self.last_saved = time.monotonic()
 
-    def _save(self, kind: str, write: Callable[[Path], None]) -> None:
+    def _save(self, kind: CheckpointKind, write: Callable[[Path], None]) -> None:
         """Save a checkpoint from the first process, after the events."""
         began = time.monotonic()
         if self.group.rank.leads:
             self._check_lock()
             sync(self.events.path)
             self.checkpoints.save(kind, self.update, self.epoch, write)
-        self.saving += time.monotonic() - began
+        self.saving_seconds += time.monotonic() - began
 
     def _write_weights(self, path: Path) -> None:
         save({"model": self.trainer.get_model().state_dict()}, path)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from ln_repro.engine.compat import INSTALL
-from ln_repro.engine.inputs import Inputs
+from ln_repro.engine.inputs import DecodingRequest, Inputs
 from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.experiment.settings import Experiment
 from ln_repro.system import subprocesses
@@ -88,7 +88,7 @@ class Worker(subprocess.Popen[bytes]):
             raise UserError(reason) if status == UserError.exit_code else LnReproError(f"{self.job} failed: {reason}")
 
 
-class Decoder:
+class DecodingProcess:
     """At most one decoding process, started on request and stopped after `KEEP_SECONDS` without another one."""
 
     def __init__(self, inputs: Inputs, log: Path, inherit: Sequence[int] = ()) -> None:
@@ -96,33 +96,31 @@ class Decoder:
         self.log = log
         self.inherit = inherit
         self.worker: Worker | None = None
-        self._awaited: list[Path] = []  # until `done` has returned True
+        self._awaited: Path | None = None  # the requested file, until `done` has returned True
         self._since = 0.0
 
-    def request(self, split: str, weights: Mapping[Path, Sequence[Path]]) -> None:
-        """Request the hypotheses of ``split`` for the mean of each list of weights, by output file."""
-        for out in weights:
-            out.unlink(missing_ok=True)  # from an interrupted session
+    def request(self, split: str, weights: Sequence[Path], out: Path) -> None:
+        """Request the hypotheses of ``split`` for the mean of some weights; the one before must be `done`."""
+        out.unlink(missing_ok=True)  # from an interrupted session
         if self.worker is None or self.worker.poll() is not None:
-            arguments, on_cpu = self.inputs.arguments, self.inputs.on_cpu
-            self.worker = Worker("decode", arguments, self.log, 1, self.inherit, on_cpu=on_cpu)
-        for out, files in weights.items():
-            self.worker.send(json.dumps({"split": split, "out": str(out), "weights": [str(file) for file in files]}))
-        self._awaited = [*weights]
+            inputs = self.inputs
+            self.worker = Worker("decode", inputs.arguments, self.log, inherit=self.inherit, on_cpu=inputs.on_cpu)
+        self.worker.send(json.dumps(vars(DecodingRequest(split, [*map(str, weights)], str(out)))))
+        self._awaited = out
 
     def done(self) -> bool:
-        """Return True once when all requested files exist; raise `Worker.check`'s error if the process ended early."""
-        if not self._awaited or self.worker is None:
+        """Return True once when the requested file exists; raise `Worker.check`'s error if the process ended early."""
+        if self._awaited is None or self.worker is None:
             return False
-        if not all(out.exists() for out in self._awaited):
+        if not self._awaited.exists():
             self.worker.check()
             return False
-        self._awaited, self._since = [], time.monotonic()
+        self._awaited, self._since = None, time.monotonic()
         return True
 
     def stop_if_idle(self) -> None:
         """Stop the process, which occupies memory, if it has been idle for `KEEP_SECONDS`."""
-        if not self._awaited and time.monotonic() - self._since > KEEP_SECONDS:
+        if self._awaited is None and time.monotonic() - self._since > KEEP_SECONDS:
             self.stop()
 
     def stop(self) -> None:

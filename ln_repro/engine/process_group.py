@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any
+from typing import TypeVar
 
 import torch
 from torch import distributed
@@ -11,6 +11,7 @@ from torch import distributed
 from ln_repro.errors import UserError
 from ln_repro.system.distributed import Rank
 
+Shared = TypeVar("Shared")
 TIMEOUT = timedelta(hours=12)
 """How long the other processes wait for the first one to prepare a corpus; if one fails, torchrun stops all."""
 
@@ -35,7 +36,7 @@ class Group:
             )
         torch.cuda.set_device(self.rank.local)
 
-    def share(self, value: Any = None) -> Any:
+    def share(self, value: Shared) -> Shared:
         """Return the first process's ``value`` in every process."""
         values = [value]
         if self.rank.size > 1:

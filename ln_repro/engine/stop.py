@@ -35,10 +35,10 @@ class StopRequest:
         self._requested = True
 
     def watch_input(self) -> None:
-        """Read standard input; its end, when the command that started the worker has ended, is a stop request."""
+        """Read standard input; when its end shows that the command has ended, stop, at last after `GRACE_SECONDS`."""
         threading.Thread(target=self._watch_input, daemon=True).start()
 
-    def requests(self) -> Iterator[str]:
+    def input_lines(self) -> Iterator[str]:
         """Yield the lines of standard input until a stop is requested."""
         while not self:
             with contextlib.suppress(queue.Empty):

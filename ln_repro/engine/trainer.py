@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from fairseq import utils
-from fairseq.data.iterators import EpochBatchIterator
+from fairseq.data.iterators import EpochBatchIterator, GroupedIterator
 from fairseq.dataclass.configs import FairseqConfig
 from fairseq.trainer import Trainer
 from omegaconf import DictConfig, ListConfig, OmegaConf
@@ -21,14 +20,14 @@ from ln_repro.engine.checkpoints import State
 from ln_repro.engine.inputs import Inputs
 from ln_repro.engine.plugin.bert import Classified, LnClassification, LnMaskedLm
 from ln_repro.engine.plugin.loss import LabelSmoothedCrossEntropy
-from ln_repro.engine.plugin.model import LnClassifier, LnEncoder, LnTransformer
-from ln_repro.engine.plugin.optimizers import RampAndTail, gradients, optimizer_of, split
+from ln_repro.engine.plugin.model import EncoderOnly, LnClassifier, LnEncoder, LnTransformer
+from ln_repro.engine.plugin.optimizers import RampAndTail, gradients, optimizer_of, split_param_groups
 from ln_repro.engine.plugin.tasks import LnTask, LnTranslation
 from ln_repro.model.batch import Batch, Log
 from ln_repro.system.distributed import Rank
 from ln_repro.system.files import Json
 
-PARTS: dict[str, tuple[Any, Any, Any]] = {
+PARTS: dict[str, tuple[type[LnTask], type[LnTransformer | EncoderOnly], type[LabelSmoothedCrossEntropy]]] = {
     "translation": (LnTranslation, LnTransformer, LabelSmoothedCrossEntropy),
     "masked_lm": (LnMaskedLm, LnEncoder, LabelSmoothedCrossEntropy),
     "classification": (LnClassification, LnClassifier, Classified),
@@ -54,7 +53,7 @@ class Update:
     gnorm: torch.Tensor | float
 
 
-def parts(inputs: Inputs) -> tuple[LnTask, Any, Any]:
+def parts(inputs: Inputs) -> tuple[LnTask, LnTransformer | EncoderOnly, LabelSmoothedCrossEntropy]:
     """Return the task, the model and the loss of a run."""
     task_class, model_class, loss_class = PARTS[inputs.experiment.task]
     task = task_class(inputs.experiment, inputs.corpus)
@@ -99,9 +98,9 @@ def save(content: Json, path: Path) -> None:
     torch.save(utils.apply_to_sample(compact, content), path)
 
 
-def counted(log: Log, ignored: bool) -> Log:
-    """Return the log of a mini-batch, with zeros if it only pads the shorter share of a process."""
-    return {name: value * 0 if ignored else value for name, value in log.items()}
+def zeros(log: Log) -> Log:
+    """Return the log of a dummy batch, which fairseq gives a process whose share of mini-batches is shorter."""
+    return {name: value * 0 for name, value in log.items()}
 
 
 def configuration(inputs: Inputs, rank: Rank) -> DictConfig | ListConfig:
@@ -128,12 +127,17 @@ class StrictTrainer(Trainer):
         self.experiment = inputs.experiment
         np.random.seed(self.experiment.torch_seed)
         utils.set_torch_seed(self.experiment.torch_seed)
+        self.batches_per_update = self.experiment.train.batches_per_update // rank.size  # of this process
         super().__init__(configuration(inputs, rank), *parts(inputs))
 
     @property
     def use_distributed_wrapper(self) -> bool:
         """Return False: `update` adds up the gradients, not a wrapper of the model."""
         return False
+
+    def next_epoch(self, batches: EpochBatchIterator) -> GroupedIterator:
+        """Return an iterator over the updates of the next epoch, each a list of mini-batches."""
+        return GroupedIterator(batches.next_epoch_itr(fix_batches_to_gpus=False, shuffle=True), self.batches_per_update)
 
     def update(self, samples: list[Batch], computed: Gradients | None = None) -> Update:
         """Update the parameters from mini-batches, like fairseq's ``train_step``, but without reading losses and norm.
@@ -161,14 +165,14 @@ class StrictTrainer(Trainer):
 
     def _add_up_gradients(self, samples: list[Batch]) -> Gradients:
         """Add up the gradients of all mini-batches and processes; logs of several processes are added up, too."""
-        logs, tokens, ignored = [], 0, False
+        logs, tokens = [], 0
         for sample in samples:
-            sample, ignored = self._prepare_sample(sample)
+            sample, is_dummy = self._prepare_sample(sample)
             if "seed" in sample:
                 utils.set_torch_seed(sample["seed"])
             loss, size, log = self.criterion(self.model, sample)
-            self.optimizer.backward(loss * 0 if ignored else loss)
-            logs.append(counted(log, ignored))
+            self.optimizer.backward(loss * 0 if is_dummy else loss)
+            logs.append(zeros(log) if is_dummy else log)
             tokens += size
         if self.data_parallel_world_size == 1:
             return logs, 1 / max(tokens, 1)
@@ -176,18 +180,18 @@ class StrictTrainer(Trainer):
         log = sums_over_processes(logs, self.device)
         return [log], (1 / log["sample_size"].clamp(min=1)).float()
 
-    def gradients(self, samples: list[Batch]) -> torch.Tensor:
-        """Return the gradients of all parameters for mini-batches, flat and summed over tokens, without an update."""
+    def flat_gradients(self, samples: list[Batch]) -> torch.Tensor:
+        """Return the gradients of all parameters for mini-batches, summed over tokens, without an update."""
         self.zero_grad()
         self._add_up_gradients(self.seeded(samples))
         return torch.cat([parameter.grad.flatten() for parameter in self.get_model().parameters()])
 
     def valid_step(self, sample: Batch) -> Log:
         """Return the log of a validation mini-batch of this process without reading it from the device."""
-        sample, ignored = self._prepare_sample(sample)
+        sample, is_dummy = self._prepare_sample(sample)
         with torch.no_grad():
             _, _, log = self.criterion(self.model, sample)
-        return counted(log, ignored)
+        return zeros(log) if is_dummy else log
 
     def over_processes(self, logs: list[Log]) -> list[Log]:
         """Return the logs, or with several processes their sums over all of them."""
@@ -234,7 +238,7 @@ class StrictTrainer(Trainer):
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self._optimizer = optimizer_of(cfg, self.experiment.lr, parameters)
         self._lr_scheduler = RampAndTail(self._optimizer)
-        split(self._optimizer, self.experiment.schedule, model.named_parameters())
+        split_param_groups(self._optimizer, self.experiment.schedule, model.named_parameters())
         if cfg.equal_layer_norms:
             stacks = model.stacks.values()
             self._optimizer.layers = [[*layer.parameters()] for stack in stacks for layer in stack.layers]

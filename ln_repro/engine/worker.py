@@ -50,7 +50,7 @@ def main() -> int:
 
         for name in (signal.SIGTERM, signal.SIGINT):  # there is nothing to save
             signal.signal(name, lambda *_: os._exit(Interrupted.exit_code))
-        decode(inputs, stop.requests())
+        decode(inputs, stop.input_lines())
         return Interrupted.exit_code
     return train_together(inputs, stop)
 
@@ -73,7 +73,7 @@ def train_together(inputs: Inputs | None, stop: StopRequest) -> int:
     from ln_repro.records.run_dir import RunFolder
 
     group = Group(this_rank())
-    agreed: Inputs | None = group.share(inputs)
+    agreed = group.share(inputs)
     stop.catch_signals()
     try:
         from ln_repro.engine.loop import train  # here, where a failure is reported, too

@@ -65,7 +65,7 @@ def fairseq(part: SubLayer) -> None:
         part.fc2.reset_parameters()
 
 
-SCHEMES: dict[str, Callable[[SubLayer], None]] = {
+INITIALISERS: dict[str, Callable[[SubLayer], None]] = {
     "xavier_legacy": partial(xavier, draw=nn.init.xavier_uniform_, inner_gain=SQRT_HALF),
     "xavier": xavier,
     "theory": theory,
@@ -77,10 +77,11 @@ SCHEMES: dict[str, Callable[[SubLayer], None]] = {
 def initialise(
     embeddings: list[nn.Embedding], stacks: list[Stack], projection: nn.Linear, name: str, branch_gain: float = 1.0
 ) -> None:
-    """Initialise embeddings (source first), softmax and sub-layers by the scheme ``name``, from torch's last seed.
+    """Initialise embeddings (source first), softmax and sub-layers, as ``name`` says, from torch's last seed.
 
-    The generator is reseeded, so that the result does not depend on random numbers that constructors have drawn. Norms
-    and the parameters of a norm placement keep their values. ``projection`` may be one of the embeddings.
+    The generator is reseeded, so that the result does not depend on random numbers that constructors have drawn;
+    `reset_parameters` draws what fairseq's constructors draw, so that the numbers after it are fairseq's. Norms and the
+    parameters of a placement keep their values. A shared embedding has the encoder's gain, and may be ``projection``.
     """
     torch.manual_seed(torch.initial_seed())
     for embedding, stack in zip(embeddings, stacks, strict=False):
@@ -90,7 +91,7 @@ def initialise(
     for stack in stacks:
         for part in stack.modules():
             if isinstance(part, Attention | FeedForward):
-                SCHEMES[name](part)
+                INITIALISERS[name](part)
                 outward = (part.v_proj, part.out_proj) if isinstance(part, Attention) else (part.fc1, part.fc2)
                 for linear in outward:  # which determine the size of the output, unlike those of queries and keys
                     linear.weight.mul_(branch_gain * part.gain)

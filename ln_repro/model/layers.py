@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from ln_repro.experiment.settings import Experiment
 from ln_repro.model.residual import Kind, Place, Residual
 from ln_repro.model.schemes.registry import scheme_of
-from ln_repro.model.sub_layers import Attention, FeedForward, State, SubLayer
+from ln_repro.model.sub_layers import Attention, Cache, FeedForward, SubLayer
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class EncoderLayer(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
         """Map (time, batch, width) to the same; ``mask`` hides the padding, see `Attention`."""
-        x = self.self_attn_residual(x, lambda y: self.self_attn(y, y, mask, causal=False, state=None))
+        x = self.self_attn_residual(x, lambda y: self.self_attn(y, y, mask, causal=False, cache=None))
         return self.ffn_residual(x, self.ffn)
 
 
@@ -73,13 +73,13 @@ class DecoderLayer(nn.Module):
         self.cross_attn_residual = shape.residual(self.cross_attn, shape.place(True, layer, "cross_attn"))
         self.ffn_residual = shape.residual(self.ffn, shape.place(True, layer, "ffn"))
 
-    def forward(self, x: Tensor, memory: Tensor, memory_mask: Tensor | None, state: State | None) -> Tensor:
+    def forward(self, x: Tensor, memory: Tensor, memory_mask: Tensor | None, cache: Cache | None) -> Tensor:
         """Map (time, batch, width) to the same, reading ``memory`` (source time, batch, width).
 
-        With ``state``, ``x`` is only the newest position; earlier ones are cached.
+        With ``cache``, ``x`` is only the newest position; earlier ones are cached.
         """
-        x = self.self_attn_residual(x, lambda y: self.self_attn(y, y, None, causal=state is None, state=state))
-        x = self.cross_attn_residual(x, lambda y: self.cross_attn(y, memory, memory_mask, causal=False, state=state))
+        x = self.self_attn_residual(x, lambda y: self.self_attn(y, y, None, causal=cache is None, cache=cache))
+        x = self.cross_attn_residual(x, lambda y: self.cross_attn(y, memory, memory_mask, causal=False, cache=cache))
         return self.ffn_residual(x, self.ffn)
 
 

@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-State = MutableMapping[Any, tuple[Tensor, Tensor]]
-"""fairseq's incremental state: keys and values of each attention module so far, (batch, heads, time, width/heads)."""
+Cache = MutableMapping[Any, tuple[Tensor, Tensor]]
+"""Keys and values of each attention module so far, (batch, heads, time, width/heads); fairseq's incremental state."""
 
 
 class Attention(nn.Module):
@@ -32,17 +32,17 @@ class Attention(nn.Module):
         self.out_proj = nn.Linear(width, width)
         self.q_norm, self.k_norm, self.v_norm, self.inner = (cast(nn.Module, nn.Identity()) for _ in range(4))
 
-    def forward(self, query: Tensor, source: Tensor, mask: Tensor | None, causal: bool, state: State | None) -> Tensor:
+    def forward(self, query: Tensor, source: Tensor, mask: Tensor | None, causal: bool, cache: Cache | None) -> Tensor:
         """Attend from ``query`` (time, batch, width) to ``source`` (source time, batch, width).
 
         ``mask`` (batch, heads, 1, source time) is added to the scores, -inf at padding; ``causal`` hides later
-        positions. With ``state``, keys and values of earlier calls are reused and extended.
+        positions. With ``cache``, keys and values of earlier calls are reused and extended.
         """
         dtype = self.q_proj.weight.dtype
-        query, source = query.to(dtype), source.to(dtype) if self.cross else query.to(dtype)
+        query, source = query.to(dtype), source.to(dtype)
         q = self.split(self.q_proj(query), self.q_norm)
-        k, v = self._keys_and_values(source, state)
-        if query.is_cuda and state is None and len(q) * self.heads < 2**16:
+        k, v = self._keys_and_values(source, cache)
+        if query.is_cuda and cache is None and len(q) * self.heads < 2**16:
             # The heads of all sentences as heads of one: the output is in the order of `out_proj`, and nothing is
             # copied. CUDA has at most 65,535 heads. Not in decoding; on a CPU, it would change the rounding.
             q, k, v = (x.flatten(0, 1)[None] for x in (q, k, v))
@@ -55,24 +55,24 @@ class Attention(nn.Module):
         time, batch, width = x.shape
         return norm(x.view(time, batch, self.heads, width // self.heads)).to(x.dtype).permute(1, 2, 0, 3)
 
-    def _keys_and_values(self, source: Tensor, state: State | None) -> tuple[Tensor, Tensor]:
-        """Return keys and values of ``source``, after those in ``state`` if there is one, which is extended."""
-        if state is not None and self.cross and self in state:
-            return state[self]
+    def _keys_and_values(self, source: Tensor, cache: Cache | None) -> tuple[Tensor, Tensor]:
+        """Return keys and values of ``source``, after those in ``cache`` if there is one, which is extended."""
+        if cache is not None and self.cross and self in cache:
+            return cache[self]
         k, v = self.split(self.k_proj(source), self.k_norm), self.split(self.v_proj(source), self.v_norm)
-        if state is None:
+        if cache is None:
             return k, v
-        if self in state:
-            k, v = torch.cat([state[self][0], k], dim=2), torch.cat([state[self][1], v], dim=2)
-        state[self] = k, v
+        if self in cache:
+            k, v = torch.cat([cache[self][0], k], dim=2), torch.cat([cache[self][1], v], dim=2)
+        cache[self] = k, v
         return k, v
 
-    def reorder_incremental_state(self, state: State, order: Tensor) -> None:
+    def reorder_incremental_state(self, cache: Cache, order: Tensor) -> None:
         """Reorder the cache with the beam: row i becomes the old row ``order[i]``."""
-        k, v = state[self]
+        k, v = cache[self]
         if self.cross and k.size(0) == order.numel():
             return  # all hypotheses of a sentence share keys and values
-        state[self] = k.index_select(0, order), v.index_select(0, order)
+        cache[self] = k.index_select(0, order), v.index_select(0, order)
 
 
 class FeedForward(nn.Module):

@@ -148,7 +148,7 @@ def records_folder() -> Path:
 
 def stopped_folder(records: Path) -> Path:
     """Return the folder for the records of runs that did not end: beside a folder of records, or inside it."""
-    return (records.parent if records.resolve().name == "records" else records) / "stopped"
+    return archive_folder(records).with_name("stopped")
 
 
 def read_kept(folder: Path) -> Kept:
@@ -160,7 +160,7 @@ def read_kept(folder: Path) -> Kept:
     for path in sorted(folder.glob("*.jsonl")):
         for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
             try:
-                run = Run(sound(line))
+                run = Run(parse_line(line))
                 if run.record.id in runs:
                     raise LnReproError(f"{run.record.id} is there twice")
                 runs[run.record.id] = run
@@ -180,7 +180,7 @@ def _with_checksum(text: str) -> str:
     return f'{text[:-1]}{DIGEST}{hashlib.sha256(text.encode()).hexdigest()}"}}'
 
 
-def sound(line: str) -> Record:
+def parse_line(line: str) -> Record:
     """Return the record in a line, without its checksum.
 
     Raises:
@@ -231,7 +231,7 @@ def files_of(folder: RunFolder, record: Record) -> tuple[Record, dict[str, bytes
     lines = files[HYPOTHESES].count(b"\n") if best else 0
     if best and record.data.test_pairs not in (lines, None):
         raise LnReproError(f"{sources[HYPOTHESES]} is damaged, it has {lines} lines")
-    sound(line_of(kept.plain()))
+    parse_line(line_of(kept.plain()))  # as it will be read
     return kept, files
 
 
@@ -254,7 +254,7 @@ def add(folder: Path, setting: str, runs: Sequence[tuple[Record, Mapping[str, by
     }
     name = pack(archive_folder(folder), setting, files)
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    by_id = {sound(line).id: line for line in lines}
+    by_id = {parse_line(line).id: line for line in lines}
     by_id |= {record.id: line_of({**record.plain(), "archive": name}) for record, _ in runs}
     write_atomically(path, "".join(f"{by_id[id]}\n" for id in sorted(by_id)))
 
@@ -271,13 +271,13 @@ def corpora(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
 
 def read_costs(folder: Path) -> Costs:
     """Return the costs of the schemes from the benchmark beside a folder of records; empty without the file."""
-    rows = (read_json(folder.parent / "bench" / "schemes.json", dict) or {}).get("rows", [])
+    rows = (read_json(folder.absolute().parent / "bench" / "schemes.json", dict) or {}).get("rows", [])
     return {row["name"].removeprefix("norm/"): row for row in rows}
 
 
 def read_theory(folder: Path) -> Json:
     """Return what `ln-repro theory` has written beside a folder of records; empty without the file."""
-    return read_json(folder.parent / "theory.json", dict) or {}
+    return read_json(folder.absolute().parent / "theory.json", dict) or {}
 
 
 def archived_file(folder: Path, record: Record, suffix: str) -> bytes | None:

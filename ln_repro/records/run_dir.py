@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ln_repro.errors import UserError
-from ln_repro.experiment.settings import Experiment
+from ln_repro.experiment.settings import Experiment, build
 from ln_repro.experiment.validation import validate
 from ln_repro.records.events import Events
 from ln_repro.records.record import Record
@@ -64,8 +64,13 @@ class RunFolder:
 
     @property
     def experiment(self) -> Json | None:
-        """The settings of the experiment; None if the file does not exist or is damaged."""
+        """The settings of the experiment, and its id; None if the file does not exist or is damaged."""
         return read_json(self.path / EXPERIMENT, dict)
+
+    def read_experiment(self) -> tuple[str | None, Experiment]:
+        """Return the id and the experiment in the file; raise `UserError` if its settings are invalid."""
+        settings = dict(self.experiment or {})
+        return settings.pop("id", None), build(settings)
 
     def lock(self) -> DirectoryLock:
         """Lock the directory, or raise `InUseError` if another process has locked it."""

@@ -63,10 +63,9 @@ def _reported(name: str, values: Json) -> Json | None:
     if "null" in json.dumps(values):
         return None
     if name == "gradients":
-        norms = {kind: values[kind] for kind in GRADIENT_NORMS}
         return {
-            kind: {weight: by_weight[weight] for weight in GRADIENT_WEIGHTS if weight in by_weight}
-            for kind, by_weight in norms.items()
+            kind: {weight: values[kind][weight] for weight in GRADIENT_WEIGHTS if weight in values[kind]}
+            for kind in GRADIENT_NORMS
         }
     if name == "updates":  # the largest change of a matrix, and that of each stack's output
         largest = max(change for of_kind in values["weights"].values() for change in of_kind)

@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -79,9 +79,9 @@ def run(experiment: Experiment, say: Callable[[str], None]) -> Path:
         if experiment.rerun and folder.path.exists() and not (requeued and folder.record is None):
             with folder.lock():
                 say(f"the previous run was renamed to {folder.set_aside()}")
-        if folder.record is not None:
-            lacking = f", but without probe={experiment.probe}" if folder.record.lacks_probes(experiment) else ""
-            early = f", diverged ({cut.rule})" if (cut := folder.record.divergence) else ""
+        if record := folder.record:
+            lacking = f", but without probe={experiment.probe}" if record.lacks_probes(experiment) else ""
+            early = f", diverged ({record.divergence.rule})" if record.divergence else ""
             say(f"this experiment is already finished{early}{lacking} (rerun=true runs it again)")
             if rank.size > 1:
                 process.release_ranks(folder.log)
@@ -110,11 +110,12 @@ class Session:
     id: str
     lock: DirectoryLock
     say: Callable[[str], None]
+    scored: set[tuple[str, int]] = field(default_factory=set)
+    """The splits and epochs that have been decoded and scored."""
 
-    def __post_init__(self) -> None:
-        self.events, self.checkpoints = self.folder.events, Checkpoints(self.folder.checkpoints)
-        self.splits = self.experiment.decoded_splits
-        self.scored: set[tuple[str, int]] = set()
+    @property
+    def checkpoints(self) -> Checkpoints:
+        return Checkpoints(self.folder.checkpoints)
 
     def execute(self) -> None:
         """Train and decode in parallel, then write the record."""
@@ -132,7 +133,7 @@ class Session:
                 self.say = display.say
                 self._train_and_decode(display, mirror, stop)
             self.lock.check()
-            record = record_of(self.experiment, self.id, facts(self.experiment, self.corpus), self.events.read())
+            record = record_of(self.experiment, self.id, facts(self.experiment, self.corpus), self.folder.events.read())
             self.folder.finish(record, self._samples(record))
 
     def _not_mirrored(self, reason: str) -> None:
@@ -144,7 +145,7 @@ class Session:
         follower = self.folder.events
         list(follower.new())  # skip the events of earlier sessions
         trainer = process.start_trainer(inputs, self.folder.log, self.lock.descriptor)
-        decoder = process.Decoder(inputs, self.folder.path / "decode.log", (self.lock.descriptor,))
+        decoder = process.DecodingProcess(inputs, self.folder.path / "decode.log", (self.lock.descriptor,))
         requested: Decoding | None = None
         try:
             while True:
@@ -158,7 +159,7 @@ class Session:
                 elif not requested and (requested := self._undecoded(not training)):
                     out = self.folder.hypotheses(requested.split, requested.epoch, tokenised=True)
                     files = [self.folder.checkpoints / weights.file for weights in requested.weights]
-                    decoder.request(requested.corpus_split, {out: files})
+                    decoder.request(requested.corpus_split, files, out)
                 elif not requested and not training:
                     break
                 decoder.stop_if_idle()
@@ -180,7 +181,7 @@ class Session:
             self.lock.check()
             self._check_others(trainer)
             trainer.check()
-            if (trained := len(self._last())) < (average := self.experiment.eval.average):
+            if (trained := len(self._averaged())) < (average := self.experiment.eval.average):
                 epochs = plural(trained, "epoch")
                 self.say(f"the average is not scored: eval.average={average}, but training had only {epochs}")
         finally:
@@ -200,7 +201,7 @@ class Session:
         """Find the latest intact checkpoint, discard what is newer, and return the inputs of the trainer."""
         scored = {
             (event["split"], event["epoch"]): event["update"]
-            for event in self.events.read()
+            for event in self.folder.events.read()
             if event["kind"] == "bleu" and event["flavour"] == bleu.FLAVOURS[-1]
         }
         self.scored = {*scored}
@@ -215,23 +216,24 @@ class Session:
         bits = self.corpus.entropy.get("unigram_bits", 1.0)  # classification has two classes: at most one bit
         return Inputs(self.experiment, self.folder.path, self.corpus.bin, bits, resume)
 
-    def _last(self) -> list[Checkpoint]:
+    def _averaged(self) -> list[Checkpoint]:
         """Return the weights of the last ``eval.average`` epochs, or fewer if fewer have been trained."""
         average, weights = self.experiment.eval.average, self.checkpoints.weights()
         return [weights[epoch] for epoch in sorted(weights)[-average:]] if average else []
 
     def _unscored(self) -> list[Decoding]:
         """Return what has not been scored of the weights so far; the average, which may lack epochs, is the last."""
+        splits = self.experiment.decoded_splits
         weights = sorted(self.checkpoints.weights().items())
         decoded = [(epoch, entry) for epoch, entry in weights if self.experiment.eval.decodes(epoch)]
-        decodings = [Decoding(split, epoch, [entry]) for split in self.splits for epoch, entry in decoded]
-        if last := self._last():
-            decodings.append(Decoding(AVERAGE, last[-1].epoch, last))
+        decodings = [Decoding(split, epoch, [entry]) for split in splits for epoch, entry in decoded]
+        if averaged := self._averaged():
+            decodings.append(Decoding(AVERAGE, averaged[-1].epoch, averaged))
         return [decoding for decoding in decodings if (decoding.split, decoding.epoch) not in self.scored]
 
     def _undecoded(self, trained: bool) -> Decoding | None:
         """Return what to decode next, None if there is nothing; the average only after training."""
-        whole = trained and len(self._last()) == self.experiment.eval.average
+        whole = trained and len(self._averaged()) == self.experiment.eval.average
         return next((decoding for decoding in self._unscored() if decoding.split != AVERAGE or whole), None)
 
     def _score(self, decoding: Decoding) -> None:
@@ -250,7 +252,7 @@ class Session:
         for flavour, pair in zip(bleu.FLAVOURS, texts, strict=True):
             score, signature = bleu.score(flavour, *pair, self.experiment, corpus_split, len(weights), restored)
             values = {"flavour": flavour, "score": score, "signature": signature, **epochs}
-            self.events.write("bleu", weights[-1].update, epoch, split=split, **values)
+            self.folder.events.write("bleu", weights[-1].update, epoch, split=split, **values)
         self.scored.add((split, epoch))
 
     def _samples(self, record: Record) -> list[tuple[str, str, str]]:
@@ -265,11 +267,8 @@ class Session:
 
 def facts(experiment: Experiment, corpus: Prepared) -> Json:
     """Return the properties of a run's corpus for its record."""
-    entropy = corpus.entropy
-    bits = {
-        "unigram_bits": entropy.get("unigram_bits"),
-        "source_blind_bits": entropy.get("source_blind_bits") if experiment.decoded_splits else None,
-    }
+    unigram, source_blind = (corpus.entropy.get(name) for name in ("unigram_bits", "source_blind_bits"))
+    bits = {"unigram_bits": unigram, "source_blind_bits": source_blind if experiment.decoded_splits else None}
     pairs = {f"{split}_pairs": number for split, number in corpus.pairs.items()}
     part = {"train_percent": corpus.train_percent} if corpus.published and corpus.train_percent != 100 else {}
     return {"name": corpus.name, "published": corpus.published, **part, "fingerprint": corpus.fingerprint,

@@ -13,7 +13,7 @@ from ln_repro.engine.inputs import Inputs
 from ln_repro.engine.plugin.loss import LabelSmoothedCrossEntropy
 from ln_repro.engine.plugin.optimizers import optimizer_of
 from ln_repro.engine.plugin.tasks import LnTranslation
-from ln_repro.engine.process import Decoder
+from ln_repro.engine.process import DecodingProcess
 from ln_repro.experiment.settings import Optimizer
 from tests.examples import experiment
 
@@ -105,10 +105,10 @@ def last_weights(folder):
 def decoded(work, folder, times=1):
     """Return the hypotheses of the test set, from the last weights of a run, as often as asked of one process."""
     out, found = folder / "hypotheses", []
-    process = Decoder(Inputs(work.experiment, folder, work.corpus), folder / "decode.log")
+    process = DecodingProcess(Inputs(work.experiment, folder, work.corpus), folder / "decode.log")
     try:
         for _ in range(times):
-            process.request("test", {out: [last_weights(folder)]})
+            process.request("test", [last_weights(folder)], out)
             while not process.done():
                 time.sleep(0.05)
             found.append(out.read_text().splitlines())

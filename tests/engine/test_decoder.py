@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ln_repro.engine.inputs import Inputs
-from ln_repro.engine.process import Decoder
+from ln_repro.engine.process import DecodingProcess
 from ln_repro.errors import LnReproError
 from ln_repro.system import subprocesses
 from tests.examples import experiment
@@ -33,37 +33,37 @@ def decoder(tmp_path, monkeypatch):
     script = tmp_path / "worker.py"
     script.write_text(WORKER)
     monkeypatch.setattr(subprocesses, "SELF", [sys.executable, str(script)])
-    made = Decoder(Inputs(experiment(), tmp_path, tmp_path), tmp_path / "log")
+    made = DecodingProcess(Inputs(experiment(), tmp_path, tmp_path), tmp_path / "log")
     yield made
     made.stop()
 
 
-def answers(decoder, split, outs):
+def answer(decoder, split, weights, out):
     """Ask, wait, and return who answered what."""
-    decoder.request(split, outs)
+    decoder.request(split, weights, out)
     until(decoder.done)
     assert not decoder.done()
-    return [out.read_text().split() for out in outs]
+    return out.read_text().split()
 
 
 def test_one_process_decodes_epoch_after_epoch_until_it_is_killed_or_long_idle(decoder, tmp_path, monkeypatch):
     first, second, third, fourth = (tmp_path / str(number) for number in range(4))
-    ((process, *answer),) = answers(decoder, "test", {first: [Path("a")]})
+    process, *answered = answer(decoder, "test", [Path("a")], first)
     decoder.stop_if_idle()
-    assert answer == ["test", "1"]
+    assert answered == ["test", "1"]
     second.write_text("of a session that was killed")
-    assert answers(decoder, "valid", {second: [Path("a"), Path("b")]}) == [[process, "valid", "2"]]
+    assert answer(decoder, "valid", [Path("a"), Path("b")], second) == [process, "valid", "2"]
     os.kill(int(process), signal.SIGKILL)
     decoder.worker.wait()
-    ((replacing, *_),) = answers(decoder, "test", {third: []})
+    replacing, *_ = answer(decoder, "test", [], third)
     monkeypatch.setattr("ln_repro.engine.process.KEEP_SECONDS", 0.0)
     decoder.stop_if_idle()
     assert decoder.worker is None
-    ((started, *_),) = answers(decoder, "test", {fourth: []})
+    started, *_ = answer(decoder, "test", [], fourth)
     assert len({process, replacing, started}) == 3
 
 
 def test_one_that_fails_at_work_is_an_error(decoder, tmp_path):
-    decoder.request("bad", {tmp_path / "1": []})
+    decoder.request("bad", [], tmp_path / "1")
     with pytest.raises(LnReproError, match="decode failed: the reason"):
         until(decoder.done)

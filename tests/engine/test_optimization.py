@@ -9,7 +9,7 @@ from fairseq.optim.adam import Adam as FairseqAdam
 from torch.nn import functional
 
 from ln_repro.engine.plugin.loss import SmoothedNll
-from ln_repro.engine.plugin.optimizers import RampAndTail, optimizer_of, split
+from ln_repro.engine.plugin.optimizers import RampAndTail, optimizer_of, split_param_groups
 from ln_repro.experiment.learning_rate import LearningRate
 from ln_repro.experiment.settings import Optimizer, Schedule
 from tests.engine.made import adam, sgd
@@ -120,7 +120,7 @@ def test_the_other_stack_has_the_tail_alone(build_model, part, embeddings, share
     names = {parameter: name for name, parameter in model.named_parameters()}
     optimizer = adam(list(model.parameters()), 2e-3)
     cfg = Schedule(warmup_updates=6, decay="inverse_sqrt", part=part, embeddings=embeddings)
-    split(optimizer, cfg, model.named_parameters())
+    split_param_groups(optimizer, cfg, model.named_parameters())
     ramp, full = ({names[parameter] for parameter in group["params"]} for group in optimizer.param_groups)
     other = {"encoder": "decoder", "decoder": "encoder"}[part]
     assert ramp | full == set(names.values()) and not ramp & full

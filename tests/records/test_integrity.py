@@ -15,7 +15,9 @@ from ln_repro.records.archive import (
     EVENTS,
     HYPOTHESES,
     line_of,
+    read_costs,
     read_kept,
+    read_theory,
     records_folder,
     stopped_folder,
     unpacked,
@@ -169,6 +171,8 @@ def test_the_committed_records_are_sound(call, monkeypatch, tmp_path):
     code, out, _ = call("verify")
     numbers = [len(read_kept(folder).runs) for folder in (records_folder(), stopped_folder(records_folder()))]
     assert code == 0 and all(f"{number} valid records" in out for number in numbers)
+    monkeypatch.chdir(records_folder())
+    assert all(read(Path()) for read in (read_costs, read_theory)) and stopped_folder(Path()).is_dir()
 
 
 def test_stopped_runs_that_have_ended_since_count_once_and_problems_of_others_are_told(folder, monkeypatch, call):

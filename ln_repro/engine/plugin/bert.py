@@ -164,5 +164,5 @@ class LnClassification(EncoderTask):
 class Classified(LabelSmoothedCrossEntropy):
     """Cross-entropy over classes; correct answers are counted."""
 
-    def counted(self, logits: Tensor, target: Tensor) -> dict[str, Tensor]:
+    def extra_log(self, logits: Tensor, target: Tensor) -> dict[str, Tensor]:
         return {"correct": logits.argmax(dim=1).eq(target).sum()}

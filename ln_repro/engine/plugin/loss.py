@@ -61,17 +61,17 @@ class LabelSmoothedCrossEntropy(FairseqCriterion):
         """Return the loss, the number of target tokens, and the log, a dict of sums."""
         with weights_in(self.low_precision, model):
             logits, _ = model(**sample["net_input"])
-        return self.of(logits, sample)
+        return self.from_logits(logits, sample)
 
-    def of(self, logits: Tensor, sample: Batch) -> tuple[Tensor, int, Log]:
-        """Return the same for the logits of a model."""
+    def from_logits(self, logits: Tensor, sample: Batch) -> tuple[Tensor, int, Log]:
+        """Return what `forward` does, for the logits that the model has given."""
         target = sample["target"].reshape(-1)
         flat = logits.flatten(0, -2)
         loss, nll = SmoothedNll.apply(flat, target, self.label_smoothing, self.padding_idx)  # type: ignore[no-untyped-call]
         tokens = sample["ntokens"]
         log = {"loss": loss.detach(), "nll_loss": nll.detach(), "ntokens": tokens, "sample_size": tokens}
-        return loss, tokens, {**log, **self.counted(logits, target)}
+        return loss, tokens, {**log, **self.extra_log(logits, target)}
 
-    def counted(self, logits: Tensor, target: Tensor) -> dict[str, Tensor]:
+    def extra_log(self, logits: Tensor, target: Tensor) -> dict[str, Tensor]:
         """Return additional entries of the log."""
         return {}

@@ -15,7 +15,7 @@ from ln_repro.experiment.model import TASKS
 from ln_repro.experiment.settings import Experiment
 from ln_repro.model import init
 from ln_repro.model.layers import DecoderLayer, EncoderLayer, Shape, Stack, TokenEmbedding
-from ln_repro.model.sub_layers import State
+from ln_repro.model.sub_layers import Cache
 
 Memory = dict[str, Tensor]
 
@@ -81,7 +81,7 @@ class Decoder(FairseqIncrementalDecoder):
         self.projection = projection
 
     def forward(
-        self, prev_output_tokens: Tensor, encoder_out: Memory, incremental_state: State | None = None, **_: object
+        self, prev_output_tokens: Tensor, encoder_out: Memory, incremental_state: Cache | None = None, **_: object
     ) -> tuple[Tensor, None]:
         """Return the logits (batch, time, vocabulary) after each of ``prev_output_tokens`` (batch, time).
 
@@ -91,7 +91,7 @@ class Decoder(FairseqIncrementalDecoder):
         x = self.stack(x.transpose(0, 1), encoder_out["x"], encoder_out["mask"], incremental_state)
         return self.projection(x.transpose(0, 1).to(self.projection.weight.dtype)), None
 
-    def reorder_incremental_state_scripting(self, incremental_state: State, new_order: Tensor) -> None:
+    def reorder_incremental_state_scripting(self, incremental_state: Cache, new_order: Tensor) -> None:
         """Reorder every cache with the beam, without fairseq's search of all modules at every step."""
         for attention in list(incremental_state):
             attention.reorder_incremental_state(incremental_state, new_order)

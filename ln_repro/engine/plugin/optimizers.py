@@ -177,7 +177,7 @@ class RampAndTail(FairseqLRScheduler):
         return self.optimizer.get_lr()
 
 
-def split(optimizer: TorchOptimizer, cfg: Schedule, named: Iterable[tuple[str, Tensor]]) -> None:
+def split_param_groups(optimizer: TorchOptimizer, cfg: Schedule, named: Iterable[tuple[str, Tensor]]) -> None:
     """Give the parameters that do not follow the ramp of ``cfg.part`` a group of their own, the second.
 
     ``named`` are the model's parameters with their names, of which those of a stack begin with its name.

@@ -9,7 +9,6 @@ from dataclasses import replace
 from itertools import islice
 
 import torch
-from fairseq.data import iterators
 
 from ln_repro.engine.inputs import Inputs
 from ln_repro.engine.loop import Loop
@@ -96,7 +95,7 @@ class Driver:
                     self.joint, self.rows = None, []  # frees memory first
                     self.joint, self.rows = Joint([loop.trainer for loop in rows]), rows
                 assert self.joint is not None
-                return self.joint.add_up_gradients(same([self.batches[loop] for loop in rows]))
+                return self.joint.add_up_gradients(shared_samples([self.batches[loop] for loop in rows]))
             except Exception as error:  # of any kind: vmap rejects a scheme, memory does not suffice
                 reason = str(error).partition("\n")[0]
                 logger.warning("%s: %s: %s", ONE_BY_ONE, type(error).__name__, reason)
@@ -104,11 +103,12 @@ class Driver:
         return [None] * len(rows)
 
 
-def same(updates: list[list[Batch]]) -> list[Batch]:
+def shared_samples(updates: list[list[Batch]]) -> list[Batch]:
     """Return the mini-batches of an update, or raise `RuntimeError` if they are not the same for all runs."""
-    first = updates[0]
-    for samples in updates[1:]:
-        if len(samples) != len(first) or not all(map(torch.equal, *([s["id"] for s in of] for of in (first, samples)))):
+    first, *others = updates
+    for samples in others:
+        pairs = zip(first, samples, strict=False)
+        if len(samples) != len(first) or not all(torch.equal(ours["id"], theirs["id"]) for ours, theirs in pairs):
             raise RuntimeError("the runs have different mini-batches")
     return first
 
@@ -134,20 +134,15 @@ def trusted(inputs: Inputs) -> bool:
 
 def difference(inputs: Inputs) -> float:
     """Return the largest difference of a run's gradients, stacked and separate, relative to the latter's norm."""
-    schedule = Schedule(warmup_updates=0, decay="constant")
-    experiments = [
-        inputs.experiment.model_copy(update={"precision": "fp32", "lr": rate, "schedule": schedule}) for rate in RATES
-    ]
-    trainers = [StrictTrainer(replace(inputs, experiment=run), Rank()) for run in experiments]
-    batches = trainers[0].get_train_iterator(1).next_epoch_itr(fix_batches_to_gpus=False, shuffle=True)
-    first, *checked = islice(
-        iterators.GroupedIterator(batches, inputs.experiment.train.batches_per_update), 1 + CHECKED
-    )
+    settings = {"precision": "fp32", "schedule": Schedule(warmup_updates=0, decay="constant")}
+    experiments = [inputs.experiment.model_copy(update={**settings, "lr": rate}) for rate in RATES]
+    trainers = [StrictTrainer(replace(inputs, experiment=experiment), Rank()) for experiment in experiments]
+    first, *checked = islice(trainers[0].next_epoch(trainers[0].get_train_iterator(1)), 1 + CHECKED)
     separate = []
-    for trainer, run in zip(trainers, experiments, strict=True):
-        trainer.lr_scheduler.plan(run.learning_rate(1))
+    for trainer in trainers:
+        trainer.lr_scheduler.plan(trainer.experiment.learning_rate(1))
         trainer.update(first)
-        separate.append([trainer.gradients(samples) for samples in checked])
+        separate.append([trainer.flat_gradients(samples) for samples in checked])
     joint, differences = Joint(trainers), []
     for samples, *expected in zip(checked, *separate, strict=True):
         joint.add_up_gradients(samples)

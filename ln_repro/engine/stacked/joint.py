@@ -27,10 +27,10 @@ class Joint:
         self.shapes = [parameter.shape for parameter in first]
         self.sizes = [parameter.numel() for parameter in first]
         self.slots = slots(self.model)
-        numbers = {id(parameter): number for number, parameter in enumerate(first)}
-        self.numbers = [numbers[id(of[name])] for of, name in self.slots]
+        indices = {id(parameter): index for index, parameter in enumerate(first)}
+        self.parameter_of_slot = [indices[id(of[name])] for of, name in self.slots]  # a shared one is that of several
         linear = {id(of) for of, _ in slots(self.model, nn.Linear)}
-        self.linear = [number for number, (of, _) in enumerate(self.slots) if id(of) in linear]
+        self.linear_slots = [slot for slot, (of, _) in enumerate(self.slots) if id(of) in linear]  # cast to bf16
         self.gradients = torch.zeros(len(models), sum(self.sizes), device=first[0].device)
         self.matrix = torch.empty_like(self.gradients)
         for model, *rows in zip(models, self.matrix, self.gradients, strict=True):
@@ -49,7 +49,7 @@ class Joint:
             sample, _ = trainer._prepare_sample(sample)
             utils.set_torch_seed(sample["seed"])
             results = [
-                row.criterion.of(logits, sample)
+                row.criterion.from_logits(logits, sample)
                 for row, logits in zip(self.trainers, self.logits(sample["net_input"]).unbind(), strict=True)
             ]
             (gradient,) = torch.autograd.grad(torch.stack([loss for loss, _, _ in results]).sum(), self.matrix)
@@ -62,11 +62,11 @@ class Joint:
         """Return the logits (rows, ..., vocabulary) of all models for a mini-batch."""
         split = zip(self.matrix.split_with_sizes(self.sizes, dim=1), self.shapes, strict=True)
         parameters = [part.view(-1, *shape) for part, shape in split]
-        weights = [parameters[number] for number in self.numbers]
+        weights = [parameters[index] for index in self.parameter_of_slot]
         if low := self.trainers[0].criterion.low_precision:
-            cast = CastTogether.apply(low, *(weights[number] for number in self.linear))  # type: ignore[no-untyped-call]
-            for number, weight in zip(self.linear, cast, strict=True):
-                weights[number] = weight
+            cast = CastTogether.apply(low, *(weights[slot] for slot in self.linear_slots))  # type: ignore[no-untyped-call]
+            for slot, weight in zip(self.linear_slots, cast, strict=True):
+                weights[slot] = weight
 
         def of_row(weights: list[Tensor]) -> Tensor:
             with replaced(self.slots, weights):

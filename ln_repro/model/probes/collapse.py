@@ -104,17 +104,15 @@ def collapse(criterion: Criterion, model: Model, samples: Sequence[Batch], pad: 
         `relative_entropy`; ``nll``, bits per token without (``eval``) and with dropout (``dropout``).
     """
     weights = {name: weight for name, weight in layer_weights(**model.stacks).items() if name in GRADIENTS}
-    cosines: list[Measured] = []
-    entropies: list[Measured] = []
+    measured: list[tuple[Measured, Measured]] = []
     nll: dict[str, list[tuple[Tensor | float, int]]] = {"eval": [], "dropout": []}
 
     def loss(sample: Batch) -> Tensor:
         inputs = sample["net_input"]
         tokens = {"encoder": inputs["src_tokens"], "decoder": inputs.get("prev_output_tokens")}
-        with watch(model.stacks, {name: tokens[name].ne(pad) for name in model.stacks}) as measured:
+        with watch(model.stacks, {name: tokens[name].ne(pad) for name in model.stacks}) as of_batch:
             total, number, log = criterion(model, sample)
-        cosines.append(measured[0])
-        entropies.append(measured[1])
+        measured.append(of_batch)
         nll["eval"].append((log["nll_loss"], number))
         return total / max(number, 1)
 
@@ -126,6 +124,7 @@ def collapse(criterion: Criterion, model: Model, samples: Sequence[Batch], pad: 
             torch.manual_seed(seed)
             _, number, log = criterion(model, sample)
             nll["dropout"].append((log["nll_loss"], number))
+    cosines, entropies = zip(*measured, strict=True)
     return {
         "cosine": _means(cosines, partial(round, ndigits=6)),
         "gradient": {name: [_short(value) for value in values] for name, values in norms.items()},
