@@ -21,10 +21,10 @@ def data_command(options: argparse.Namespace) -> None:
     data = validate(Data, settings["data"], "data")
     root = validate(Paths, settings["paths"], "paths").data
     if options.action == "list":
-        print(f"{'corpus':10}{'state':10}pairs for training, validation and test")
+        print(f"{'corpus':10}{'state':10}pairs of sentences")
         for name, known in CORPORA.items():
             state = "prepared" if corpus.prepared_folders(root, name) else "absent"
-            pairs = " / ".join(f"{count:,}" for count in known.pairs.values())
+            pairs = ", ".join(f"{count:,} {split}" for split, count in known.pairs.items())
             print(f"{name:10}{state:10}{pairs}".rstrip())
             print(f"    {known.description}")
     elif options.action == "prepare":

@@ -122,7 +122,7 @@ def compare(theirs: Run, ours: Run, kept: Sequence[Run]) -> Comparison:
     seeds = min(map(len, of_arm.values()), default=0)
     where = f"in the range expected for {LEVEL:.0%} of this arm's runs (from {seeds} seeds)"
     if seeds < SEEDS:
-        where = f"within {LOOSE:.0%} of the record, a loose bound ({seeds} of the {SEEDS} seeds for an interval)"
+        where = f"within {LOOSE:.0%} of the record, a loose bound (an interval needs {SEEDS} seeds, not {seeds})"
     if (diverged[0] is None) != (diverged[1] is None):
         words = [f"diverged at update {update}" if update else "not diverged" for update in diverged]
         grade, reason = DIFFERENT, f"{words[0]} then, {words[1]} now; {begins}"

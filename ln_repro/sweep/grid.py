@@ -22,9 +22,9 @@ class Grid(Section):
     overrides: list[list[str]] = Field([[]], min_length=1)
     """Lists of settings, for each of which every arm is run."""
     corpus: str = "toy"
-    rates: str | None = None
-    depths: str | None = None
-    """For an axis of `AXES`, the key below the setting's ``reference`` that has its values."""
+    rates: str | list[float] | None = None
+    depths: str | list[float] | None = None
+    """For an axis of `AXES`, its values, or the key below the setting's ``reference`` that has them."""
 
 
 @dataclass(frozen=True)

@@ -123,8 +123,8 @@ def compose_runs(request: SweepRequest, say: Report, only: Sequence[str], exclud
     corpus = described.corpus if request.corpus is None else request.corpus
     runs = grid_runs(described, corpus, request.seeds, request.settings)
     for axis in AXES:
-        values = getattr(request, axis)
-        if not values and (key := getattr(described, axis)):
+        values = getattr(request, axis) or getattr(described, axis)
+        if isinstance(key := values, str):
             values = reference(compose(runs[0].overrides), key, tuple[Positive, ...])
             if not values:
                 raise UserError(f"{axis}: the setting of {corpus} has no reference.{key}; give {axis}=A,B,C")

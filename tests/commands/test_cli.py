@@ -160,7 +160,7 @@ def test_a_multirun_prints_and_runs_every_combination(runs, call):
 def own(tmp_path: Path) -> Path:
     """Return a folder of a user's own experiments, in a setting of their own."""
     folder = tmp_path / "my own=1"
-    for group in ("exp", "setting", "data"):
+    for group in ("exp", "setting", "data", "grid"):
         (folder / group).mkdir(parents=True)
     (folder / "data" / "my_corpus.yaml").write_text("name: unknown\n")
     toy = (CONF / "setting" / "toy.yaml").read_text()
@@ -187,7 +187,8 @@ def test_experiments_of_ones_own_are_run_listed_shown_and_swept(own, runs, call)
     assert "and ARM one of\n\n  postln_warm\n      My postln_warm." in said("run --list")
     assert "nearest: mine_postln_warm" in said("run exp=mine_postln_wram", 2)
     assert "\nlr: 0.007\n" in said("run exp=mine_postln_warm --cfg job")
-    grid = "grid=rates corpus=mine arms=postln_warm,preln_warm rates=1e-3"
+    Path("my own=1/grid/mine.yaml").write_text("corpus: mine\narms: [postln_warm, preln_warm]\nrates: [1e-3]\n")
+    grid = "grid=mine"
     _, *planned, last = said(f"sweep {grid} --dry-run").splitlines()
     assert last == "2 runs: 2 planned" and len(planned) == 2
     assert all(line.endswith("lr=0.001 '--config-dir=my own=1'") for line in planned)
@@ -205,6 +206,7 @@ def test_experiments_of_ones_own_are_run_listed_shown_and_swept(own, runs, call)
         (b"arms: [postln_warm]\nseeds: 3", "mine.yaml.seeds: no such option"),
         (b"arms: [postln_warm]\noverrides: [[seed=3]]", "seed: a grid numbers its seeds"),
         (b"- postln_warm", "mine.yaml: expected keys with values, found a list"),
+        (b"arms: [postln_warm]\nrates: [1e-3, x]", "mine.yaml.rates.list[float].1: input should be a valid number"),
         (b"arms: [\xff]", "mine.yaml: settings must be UTF-8 text, but 'utf-8' codec can't decode"),
     ],
 )
