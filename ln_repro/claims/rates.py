@@ -79,10 +79,10 @@ def usable_range(evidence: Evidence, arm: str) -> Range | None:
 
 
 def multiverse(evidence: Evidence, warm: str, without: str) -> Counter[str]:
-    """Return how many combinations of limit, share and metric lead to each verdict; empty without runs of both arms."""
+    """Return how many combinations of limit, share and metric lead to each verdict; none where an arm has one rate."""
     verdicts = Counter[str]()
     curves = {arm: usable_curve(evidence, arm) for arm in evidence.rates}
-    if not (curves.get(warm) and curves.get(without)):
+    if min(len(curves.get(arm, ())) for arm in (warm, without)) < 2:
         return verdicts
     for metric in METRICS.values():
         scores = {arm: {rate: [metric(evidence, run) if run.finite else 0.0 for run in runs]

@@ -36,14 +36,14 @@ RATE_NOTE = "seeds that train, by peak learning rate"
 
 
 def lr50_table(exploratory: Mapping[str, Evidence], replication: Mapping[str, Evidence]) -> Table:
-    """Return a column for each setting in which two of the arms or more have `CURVE_SEEDS`, exploratory ones first."""
+    """Return a column for each setting with `CURVE_SEEDS` of several arms at several rates, exploratory ones first."""
     arms = [arm for pair in CELLS.values() for arm in pair]
     columns: dict[str, list[str]] = {}
     for suffix, settings in (("", exploratory), (", replication", replication)):
         for name, evidence in sorted(settings.items()):
             limits = {arm: limit for arm in arms if (limit := lr50(evidence, arm))
                       and max(count.runs for count in limit.counts.values()) >= CURVE_SEEDS}  # fmt: skip
-            if len(limits) > 1:
+            if len(limits) > 1 and len({rate for limit in limits.values() for rate in limit.counts}) > 1:
                 columns[display_name(name) + suffix] = [limit_words(limits.get(arm)) for arm in arms] + [
                     str(limits[above].over(limits[below]) or "-") if {above, below} <= limits.keys() else "-"
                     for above, below in FACTORS.values()
