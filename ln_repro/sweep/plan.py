@@ -61,7 +61,7 @@ class PlannedRun:
 
     @cached_property
     def stack_key(self) -> str:
-        """The settings that runs trained as one share: all but the rate, the optimizer and the initial weights."""
+        """The settings that runs trained as one share: all but the rate, schedule, optimizer and initial weights."""
         return self.experiment.model_dump_json(exclude={"exp", "lr", "schedule", "optimizer", "init"})
 
     @property
@@ -123,8 +123,9 @@ def compose_runs(request: SweepRequest, say: Report, only: Sequence[str], exclud
     corpus = described.corpus if request.corpus is None else request.corpus
     runs = grid_runs(described, corpus, request.seeds, request.settings)
     for axis in AXES:
-        values = getattr(request, axis) or getattr(described, axis)
-        if isinstance(key := values, str):
+        key = getattr(described, axis)
+        values = getattr(request, axis) or key
+        if isinstance(values, str):
             values = reference(compose(runs[0].overrides), key, tuple[Positive, ...])
             if not values:
                 raise UserError(f"{axis}: the setting of {corpus} has no reference.{key}; give {axis}=A,B,C")
