@@ -158,6 +158,26 @@ def test_a_claim_that_runs_suggested_is_judged_on_new_ones_alone() -> None:
         assert (judged.verdict, judged.needs) == (verdict, needs)
 
 
+@pytest.mark.parametrize(
+    ("encoder", "decoder", "seeds", "verdict"),
+    [
+        ("FAST", "SLOW", 5, "reproduced"),
+        ("SLOW", "SLOW", 5, "contradicted"),
+        ("FAST", "FAST", 5, "contradicted"),
+        ("FAST", "SLOW", 4, "inconclusive"),
+    ],
+)
+def test_x6_compares_speed_at_one_rate(encoder: str, decoder: str, seeds: int, verdict: str) -> None:
+    arms = {"postln_nowarm": "SLOW", "postln_warm_encoder": encoder, "postln_warm_decoder": decoder}
+    curves = {"FAST": FAST["losses"], "SLOW": SLOW["losses"]}
+    runs = [made(f"toy_{arm}", seed, lr=rate, losses=curves["SLOW" if rate > 5e-4 else speed])
+            for arm, speed in arms.items() for rate in (5e-4, 1e-3) for seed in range(1, seeds + 1)]  # fmt: skip
+    (judged,) = row("X-6", [], runs).others
+    assert judged.verdict == verdict
+    assert (judged.needs or "").count("1 seed of") == 2 * (seeds < 5)
+    assert judged.effect and judged.effect.value == pytest.approx(13.6 / 8.2 if encoder == "FAST" else 1.0)
+
+
 @pytest.mark.parametrize(("hits", "verdict"), [(4, "reproduced"), (3, "inconclusive"), (1, "contradicted")])
 def test_an_arm_of_which_some_seeds_train_neither_trains_nor_fails(hits: int, verdict: str) -> None:
     runs = {seed: made(seed=seed, bleu=30.0 if seed <= hits else 1.0) for seed in range(1, 6)}

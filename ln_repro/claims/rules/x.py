@@ -1,7 +1,8 @@
-"""TH-10 and X: gradients after the ramp, later schemes (X-1 to X-4), and collapse of tokens (X-5).
+"""TH-10 and X: gradients after the ramp, later schemes (X-1 to X-4), and what warm-up does in each stack (X-5, X-6).
 
-X-5 is this project's own claim: without warm-up the tokens of a Post-LN stack become one vector. A pilot suggested it,
-so that only runs with seeds above `EXPLORED` are judged.
+X-5 and X-6 are this project's own claims: without warm-up the tokens of a Post-LN stack become one vector, and it is
+the encoder's ramp that makes Post-LN faster. Earlier runs suggested them, so that only runs with seeds above `EXPLORED`
+are judged.
 """
 
 import math
@@ -12,11 +13,12 @@ from ln_repro.claims.causes import ARMS, VANISHING, layer_gradients, separation,
 from ln_repro.claims.criteria import Claim, Finding, OverRates, Report, Rule, Trains, Within
 from ln_repro.claims.evidence import Evidence, Rate
 from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, LOG, REPRODUCED, all_of, any_of
-from ln_repro.claims.metrics import BLEU, NLL_RATIO, SEEDS, SHARE, Count, Effect, Metric
+from ln_repro.claims.metrics import BLEU, LEVELS, NLL_RATIO, SEEDS, SHARE, TIMES_TO_FALL, Count, Effect, Metric
 from ln_repro.claims.rules.amendments import REGISTRY, SECOND, SECOND_AMENDMENT, amended
-from ln_repro.claims.rules.mt import TRAINED_BLEU
+from ln_repro.claims.rules.mt import NO_FASTER, TRAINED_BLEU
 from ln_repro.claims.words import arm_words
 from ln_repro.records.archive import Run
+from ln_repro.system.progress import plural
 
 WRITTEN = "2026-11-21T19:51Z"  # when the rules for the schemes were written: before any run of a scheme
 DEPTHS = "2026-11-23T17:00Z"
@@ -31,6 +33,7 @@ FEW = 1 / 3  # maximum share of the seeds that train if a scheme fails
 CHECKPOINTS = (0.0, 1 / 15, 1 / 3, 1.0)
 """Parts of a run after which gradients are compared: the start and epochs 1, 5 and 15 of 15."""
 BURST = "2026-11-27T18:15Z"  # when the rule of X-5d was written: before any run with a burst
+SPEED = "2026-11-28T11:50Z"  # when the rules of X-6 were written: before any run of these arms at these rates
 SEPARATES = 0.9  # area under the ROC curve above which a measure predicts failure
 
 
@@ -130,6 +133,32 @@ class OnlyFirst(OverRates):
         return Finding(REPRODUCED if holds else CONTRADICTED, effect, text, runs=used, seeds=fewest)
 
 
+@dataclass(frozen=True)
+class Faster(OverRates):
+    """The time that the first arm takes to fall, over the second's, lies between ``low`` and ``high`` at one rate."""
+
+    rate: Rate
+    low: float = -math.inf
+    high: float = math.inf
+    seeds: int = SEEDS
+
+    @property
+    def condition(self) -> Within:
+        return Within(TIMES_TO_FALL[max(LEVELS)], self.arms, self.low, self.high)
+
+    def sentence(self) -> str:
+        return f"at {self.rate:g}, {self.condition.sentence()}"
+
+    def judge(self, evidence: Evidence) -> Finding:
+        runs = {arm: {run.seed: run for run in evidence.curve(arm).get(self.rate, [])} for arm in self.arms}
+        used = [run for of_arm in runs.values() for run in of_arm.values()]
+        finding, seeds = self.condition.judge(Evidence(runs)), len(set.intersection(*map(set, runs.values())))
+        if seeds < self.seeds:
+            needs = f"{plural(self.seeds - seeds, 'seed')} of {' and '.join(self.arms)} at {self.rate:g}"
+            finding = replace(finding, verdict=INCONCLUSIVE, needs=needs)
+        return replace(finding, runs=used, seeds=seeds)
+
+
 def _over_start(run: Run, kind: str = "norm_of_mean") -> float:
     """Return the last layer's gradient at the first probe after the ramp, or else the last one, over that at the start.
 
@@ -182,7 +211,7 @@ EVEN = Rule(
 """Of TH-10 and X-4, only numbers are shown."""
 ADMIN = (("admin_warm", "postln_warm"), ("admin_warm_closed", "postln_warm"))
 DEEP = ("postln_warm", "deepnorm_warm")
-ENCODER, DECODER, BOTH = "postln_warm_encoder", "postln_warm_decoder", "postln_warm"
+NONE, ENCODER, DECODER, BOTH = "postln_nowarm", "postln_warm_encoder", "postln_warm_decoder", "postln_warm"
 RAMPS = f"rates arms={BOTH},{ENCODER},{DECODER}"
 OTHERS = (
     Claim(
@@ -234,8 +263,18 @@ OTHERS = (
     Claim(
         "X-5d", "After an epoch at ten times the rate, Post-LN does not train where it does from the start", "ours",
         "not in the paper", "-", None,
-        by_setting={"toy": Rule((OnlyFirst(("postln_nowarm", "postln_nowarm_burst"), (0.0005, 0.005), SEEDS),), BURST,
+        by_setting={"toy": Rule((OnlyFirst((NONE, "postln_nowarm_burst"), (0.0005, 0.005), SEEDS),), BURST,
                                 "after X-5b and X-5c; the runs without a burst were known")},
         explored=False, grid="rates arms=postln_nowarm,postln_nowarm_burst rates=0.0005,0.005",
+    ),
+    Claim(
+        "X-6", "Where Post-LN trains, a ramp on the encoder makes it faster, one on the decoder does not", "ours",
+        "not in the paper", "-", None,
+        by_setting={
+            "toy": Rule((Faster((NONE, ENCODER), 0.0005, NO_FASTER), Faster((NONE, DECODER), 0.0005, high=NO_FASTER)),
+                        SPEED, "seen on toy at 0.001; the runs without a ramp were known"),
+            "multi30k6": Rule((Faster((BOTH, ENCODER), 0.001, NO_FASTER, seeds=3),), SPEED, "seen on toy at 0.001", 3),
+        },
+        explored=False, grid=f"rates arms={NONE},{BOTH},{ENCODER},{DECODER} rates=0.0005,0.001",
     ),
 )  # fmt: skip
