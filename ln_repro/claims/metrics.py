@@ -129,7 +129,7 @@ def _late_minus_early(post: Run, pre: Run) -> float:
     return post.curve(TOKENISED).get(LAST_EPOCH, 0.0) - pre.curve(TOKENISED).get(EARLY_EPOCH, 0.0)
 
 
-def _falling(run: Run) -> Curve:
+def falling(run: Run) -> Curve:
     """Return the validation NLL by epoch, or with too few validations for a curve, the training loss by update.
 
     The training loss is averaged over `AVERAGED` updates at a time, except for its first value.
@@ -148,7 +148,7 @@ def _falling(run: Run) -> Curve:
 
 def _times_to_fall(level: float, post: Run, pre: Run) -> float:
     """Return the time that Post-LN needs for a part of its decrease over the time that Pre-LN needs to get there."""
-    slow, fast = _falling(post), _falling(pre)
+    slow, fast = falling(post), falling(pre)
     if not slow or not fast:
         return math.inf if post.diverged and fast else 0.0 if pre.diverged and slow else math.nan
     start, *_ = slow.values()

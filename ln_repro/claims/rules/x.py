@@ -33,7 +33,7 @@ FEW = 1 / 3  # maximum share of the seeds that train if a scheme fails
 CHECKPOINTS = (0.0, 1 / 15, 1 / 3, 1.0)
 """Parts of a run after which gradients are compared: the start and epochs 1, 5 and 15 of 15."""
 BURST = "2026-11-27T18:15Z"  # when the rule of X-5d was written: before any run with a burst
-SPEED = "2026-11-28T11:50Z"  # when the rules of X-6 were written: before any run of these arms at these rates
+SPEED = "2026-11-28T11:42Z"  # when the rules of X-6 were written: before any run of these arms at these rates
 SEPARATES = 0.9  # area under the ROC curve above which a measure predicts failure
 
 
