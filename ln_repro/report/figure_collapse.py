@@ -19,6 +19,7 @@ from ln_repro.report.plotting import COLOURS, GREY, LINES, WIDTH, crosses, draw_
 
 SETTING = "toy"
 BEFORE = 0.5  # where update 0 is drawn on the logarithmic axis
+LOWEST = 0.001  # rate from which on BLEU is drawn; at lower ones, all arms train
 LEADING = "postln"  # the scheme whose median is drawn; of the others, there are thin lines alone
 OUTCOMES = {True: ("Post-LN trains", "#44AA99", "-", 10), False: ("Post-LN does not", "#882255", "--", -9)}
 """Name, colour and line style of runs that train, and of those that do not, and how far above its line a name is."""
@@ -86,7 +87,7 @@ def by_ramp(parts: Sequence[Evidence], scheme: str) -> dict[str, dict[float, lis
         for part in parts:
             for rate, runs in part.curve(f"{scheme}_{arm}").items():
                 of_arm.setdefault(rate, []).extend(run.bleu for run in runs)
-    rates = {*bleus["warm_decoder"], *bleus["warm_encoder"]}
+    rates = {rate for arm in ("warm_decoder", "warm_encoder") for rate in bleus[arm] if rate >= LOWEST}
     return {arm: {rate: of_arm[rate] for rate in sorted(rates & {*of_arm})} for arm, of_arm in bleus.items() if rates}
 
 

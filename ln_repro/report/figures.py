@@ -5,6 +5,7 @@ from pathlib import Path
 from ln_repro.claims.judge import Archive
 from ln_repro.report.figure_collapse import draw_burst, draw_collapse
 from ln_repro.report.figure_convergence import draw_convergence
+from ln_repro.report.figure_delay import draw_delay
 from ln_repro.report.figure_initialisation import draw_initialisation
 from ln_repro.report.figure_ramp import draw_ramp
 from ln_repro.report.figure_rates import BERT, draw_rates
@@ -19,7 +20,7 @@ def draw_all(archive: Archive, theory: Json, out: Path) -> list[Path]:
     """
     paths = [
         path
-        for draw in (draw_rates, draw_collapse, draw_burst, draw_convergence, draw_ramp)
+        for draw in (draw_rates, draw_collapse, draw_burst, draw_delay, draw_convergence, draw_ramp)
         for path in draw(archive, out)
     ]
     return [*paths, *draw_rates(archive, out, BERT), *draw_initialisation(theory.get("figures", {}), out)]

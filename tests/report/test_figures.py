@@ -14,6 +14,7 @@ from ln_repro.claims.lr50 import lr50
 from ln_repro.records.archive import Kept, Run
 from ln_repro.report.figure_collapse import BURSTS, collapses, draw_burst
 from ln_repro.report.figure_convergence import FASTER, FIGURE_4B, SLOWER, catches_up, curves, draw_convergence
+from ln_repro.report.figure_delay import NEVER, alike, draw_delay, runs_of, updates_to_learn
 from ln_repro.report.figure_initialisation import draw_initialisation
 from ln_repro.report.figure_ramp import counted, draw_ramp, maps
 from ln_repro.report.figure_rates import FLOOR, columns, draw_rates, limit_label
@@ -104,6 +105,20 @@ def test_a_burst_without_an_end_is_not_drawn(tmp_path: Path) -> None:
     for run in runs:
         run.record.epochs = []  # as of a run that ended before its first epoch did
     assert draw_burst(archive(runs), tmp_path) == []
+
+
+def test_where_all_ramps_train_post_ln_learns_first_with_that_on_the_encoder(tmp_path: Path) -> None:
+    parts = committed.archive().replication
+    toy, multi30k = parts["toy"], parts["multi30k6"]
+    encoder, *others = (
+        updates_to_learn(toy, "postln", ramp) for ramp in ("warm_encoder", "nowarm", "warm_decoder", "warm")
+    )
+    for rate in (5e-4, 1e-3):
+        assert all(first < other[rate][seed] for other in others for seed, first in enumerate(encoder[rate]))
+    assert encoder[4e-3] == [NEVER] * 5, "it needs both"
+    post, pre = (alike(runs_of(multi30k, norm, "warm")[2e-3]) for norm in ("postln", "preln"))
+    assert min(post[1024]) > 0.5 > 0.2 > max(pre[256])
+    assert draw_delay(archive([]), tmp_path) == []
 
 
 def ramped(length: int, rate: float, bleu: float, seed: int, decay: str = "anchored") -> Run:

@@ -1,0 +1,127 @@
+"""The figure of delays: how long the tokens of an encoder stay alike in runs that train, and how long these take."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from ln_repro.claims.causes import probes
+from ln_repro.claims.evidence import Evidence
+from ln_repro.claims.judge import Archive
+from ln_repro.claims.metrics import falling, reached
+from ln_repro.claims.words import SCHEME_NAMES
+from ln_repro.records.archive import Run
+from ln_repro.report.figure_collapse import BEFORE, RAMPS
+from ln_repro.report.plotting import COLOURS, WIDTH, draw_once, name_line, rate_axis
+
+SETTING = "toy"
+ALIKE: Mapping[str, tuple[str, float, Mapping[str, Sequence[str]]]] = {
+    "multi30k6": ("Multi30k at 0.002", 0.002, {"postln": ["warm"], "preln": ["warm"]}),
+    "toy": ("Toy at 0.001", 0.001, {"postln": [*RAMPS], "preln": ["warm"]}),
+}
+"""Settings in which the cosine is shown, with their title, the rate, and the ramps by norm placement."""
+LEARNED = 2.0
+"""Training loss in bits: that of a model that ignores the source stays at 3 (with label smoothing), a good one's is
+1.4."""
+RATES = (0.0005, 0.008)  # the lowest and the highest rate at which one stack alone has had a ramp
+NEVER = 1900.0  # where a run stands that does not learn within the 1,323 updates
+BESIDE = {
+    ("postln", "nowarm"): (0.001, 24, 0), ("postln", "warm_decoder"): (0.0005, 4, 10),
+    ("postln", "warm"): (0.004, 0, -9), ("postln", "warm_encoder"): (0.001, 0, -9),
+    ("preln", "nowarm"): (0.0005, 2, -10), ("preln", "warm_decoder"): (0.008, -28, 0),
+    ("preln", "warm"): (0.0005, 0, 9), ("preln", "warm_encoder"): (0.008, -2, -9),
+}  # fmt: skip
+"""By placement and ramp: the rate at which the name of the line stands, and how far right and above it."""
+
+
+class Line(NamedTuple):
+    """An arm's look, and its values by update or rate, of each seed."""
+
+    name: str
+    colour: str
+    style: object
+    mark: str
+    values: Mapping[float, Sequence[float]]
+
+
+def line(norm: str, ramp: str, values: Mapping[float, Sequence[float]]) -> Line:
+    """Return the line of an arm; where no or both stacks have a ramp, its colour is that of the norm placement."""
+    name, _, colour, style, mark = RAMPS[ramp]
+    return Line(name, colour if "coder" in name else COLOURS[norm], style, mark, values)
+
+
+def runs_of(evidence: Evidence, norm: str, ramp: str) -> Mapping[float, Sequence[Run]]:
+    """Return the runs of an arm by rate; without a ramp, rates decay as they do with one."""
+    anchored = "_anchored" if (norm, ramp) == ("preln", "nowarm") else ""
+    return evidence.curve(f"{norm}_{ramp}{anchored}")
+
+
+def alike(runs: Iterable[Run]) -> dict[float, list[float]]:
+    """Return the mean pairwise cosine of the encoder's output, of each run, by update of the probes that all have."""
+    probed = [probes(run, "collapse") for run in runs]
+    shared = sorted(set.intersection(*map(set, probed))) if probed else []
+    return {max(at, BEFORE): [of_run[at]["cosine"]["encoder"][-1] for of_run in probed] for at in shared}
+
+
+def updates_to_learn(evidence: Evidence, norm: str, ramp: str) -> dict[float, list[float]]:
+    """Return the updates after which each run of an arm has `LEARNED`, by rate."""
+    return {rate: [min(reached(falling(run), LEARNED, falling=True), NEVER) for run in runs]
+            for rate, runs in runs_of(evidence, norm, ramp).items() if RATES[0] <= rate <= RATES[1]}  # fmt: skip
+
+
+def draw_delay(archive: Archive, out: Path) -> list[Path]:
+    """Draw the figure from runs with new seeds into a folder; none if an arm lacks them."""
+    parts = {setting: archive.replication.get(setting, Evidence()) for setting in ALIKE}
+    cosines, used = {}, list[Run]()
+    for setting, (title, rate, arms) in ALIKE.items():
+        runs = {(norm, ramp): runs_of(parts[setting], norm, ramp).get(rate, [])
+                for norm, ramps in arms.items() for ramp in ramps}  # fmt: skip
+        cosines[title] = [line(*arm, alike(of_arm)) for arm, of_arm in runs.items()]
+        used += [run for of_arm in runs.values() for run in of_arm]
+    times = {norm: [line(norm, ramp, updates_to_learn(parts[SETTING], norm, ramp)) for ramp in RAMPS]
+             for norm in COLOURS}  # fmt: skip
+    if not all(drawn.values for lines in (*cosines.values(), *times.values()) for drawn in lines):
+        return []
+    return [draw_once(out / "delay.png", [run.record.id for run in used], _draw, cosines, times)]
+
+
+def _draw(cosines: Mapping[str, Sequence[Line]], times: Mapping[str, Sequence[Line]], figure: Figure) -> None:
+    """Draw the times above, the cosines below."""
+    figure.set_size_inches(WIDTH, 4.6)
+    above, below = figure.subplots(2, 2, height_ratios=(1.2, 1))
+    for axis, (norm, lines) in zip(above, times.items(), strict=True):
+        _draw_lines(axis, lines, points=True)
+        rate_axis(axis, {rate for drawn in lines for rate in drawn.values})
+        axis.set_yscale("log", base=2)
+        axis.set_yticks([250, 500, 1000, NEVER], ["250", "500", "1000", "never"])
+        axis.minorticks_off()
+        axis.set(xlabel="peak learning rate", ylim=(190, 2100))
+        axis.set_title(f"{SCHEME_NAMES[norm]}: updates to learn, with a ramp on …")
+        for ramp, drawn in zip(RAMPS, lines, strict=True):
+            rate, right, up = BESIDE[norm, ramp]
+            name_line(axis, drawn.name, rate, median(drawn.values[rate]), (right, up), color=drawn.colour, ha="center")
+    for axis, (title, lines) in zip(below, cosines.items(), strict=True):
+        _draw_lines(axis, lines, points=False)
+        axis.set_xscale("log", base=2)
+        axis.set_xticks([BEFORE, 1, 8, 64, 512], ["0", "1", "8", "64", "512"])
+        axis.minorticks_off()
+        axis.set(title=f"{title}: encoder's cosine", xlabel="update")
+    figure.subplots_adjust(0.07, 0.1, 0.99, 0.94, wspace=0.16, hspace=0.42)
+
+
+def _draw_lines(axis: Axes, lines: Sequence[Line], points: bool) -> None:
+    """Draw the seeds of each arm, and a line through their medians, broken where the arm has no runs."""
+    places = sorted({at for drawn in lines for at in drawn.values})
+    for _, colour, style, mark, values in lines:
+        if points:
+            seeds = [(at, value) for at, of_seeds in values.items() for value in of_seeds]
+            axis.plot(*zip(*seeds, strict=True), mark, color=colour, markersize=2.8, alpha=0.6)
+        else:
+            for seed in zip(*values.values(), strict=True):
+                axis.plot([*values], seed, color=colour, linewidth=0.5, alpha=0.35)
+        medians = [median(values[at]) if at in values else math.nan for at in places]
+        axis.plot(places, medians, color=colour, linestyle=style)
