@@ -113,6 +113,7 @@ def report_command(options: argparse.Namespace) -> int:
     rows = claim_rows(archive.evidence, archive.replication, theory["findings"])
     (results / "tables").mkdir(exist_ok=True)
     files = all_tables(archive, rows, theory["findings"])
+    files.pop("runs", None)  # a row a record; `ln-repro tables runs` prints them
     for name, tables in files.items():
         (results / "tables" / f"{name}.md").write_text(render(tables, "md") + "\n", encoding="utf-8")
     for path in (CHECKOUT / name for name in DOCUMENTS):
