@@ -118,6 +118,8 @@ def test_where_all_ramps_train_post_ln_learns_first_with_that_on_the_encoder(tmp
     assert encoder[4e-3] == [NEVER] * 5, "it needs both"
     post, pre = (alike(runs_of(multi30k, norm, "warm")[2e-3]) for norm in ("postln", "preln"))
     assert min(post[1024]) > 0.5 > 0.2 > max(pre[256])
+    deepnorm = runs_of(toy, "deepnorm", "nowarm")[1e-3]
+    assert min(alike(deepnorm)[256]) > 0.99 and max(updates_to_learn(toy, "deepnorm", "nowarm")[1e-3]) < 500
     assert draw_delay(archive([]), tmp_path) == []
 
 
