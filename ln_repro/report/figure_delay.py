@@ -27,7 +27,7 @@ ALIKE: Mapping[str, tuple[str, float, Mapping[str, Sequence[str]]]] = {
 LEARNED = 2.0
 """Training loss in bits: that of a model that ignores the source stays at 3 (with label smoothing), a good one's is
 1.4."""
-RATES = (0.0005, 0.008)  # the lowest and the highest rate at which one stack alone has had a ramp
+RATES = (0.0005, 0.008)  # the lowest and the highest rate that are shown
 NEVER = 1900.0  # where a run stands that does not learn within the 1,323 updates
 BESIDE = {
     ("postln", "nowarm"): (0.001, 24, 0), ("postln", "warm_decoder"): (0.0005, 4, 10),
@@ -55,14 +55,15 @@ def line(norm: str, ramp: str, values: Mapping[float, Sequence[float]]) -> Line:
 
 
 def runs_of(evidence: Evidence, norm: str, ramp: str) -> Mapping[float, Sequence[Run]]:
-    """Return the runs of an arm by rate; without a ramp, rates decay as they do with one."""
+    """Return the runs of an arm at `RATES`; without a ramp, the rate decays as it does with one."""
     anchored = "_anchored" if (norm, ramp) == ("preln", "nowarm") else ""
-    return evidence.curve(f"{norm}_{ramp}{anchored}")
+    curve = evidence.curve(f"{norm}_{ramp}{anchored}")
+    return {rate: runs for rate, runs in curve.items() if RATES[0] <= rate <= RATES[1]}
 
 
 def alike(runs: Iterable[Run]) -> dict[float, list[float]]:
-    """Return the mean pairwise cosine of the encoder's output, of each run, by update of the probes that all have."""
-    probed = [probes(run, "collapse") for run in runs]
+    """Return the mean pairwise cosine of the encoder's output, of each probed run, by update that all of them have."""
+    probed = [by_update for run in runs if (by_update := probes(run, "collapse"))]
     shared = sorted(set.intersection(*map(set, probed))) if probed else []
     return {max(at, BEFORE): [of_run[at]["cosine"]["encoder"][-1] for of_run in probed] for at in shared}
 
@@ -70,7 +71,7 @@ def alike(runs: Iterable[Run]) -> dict[float, list[float]]:
 def updates_to_learn(evidence: Evidence, norm: str, ramp: str) -> dict[float, list[float]]:
     """Return the updates after which each run of an arm has `LEARNED`, by rate."""
     return {rate: [min(reached(falling(run), LEARNED, falling=True), NEVER) for run in runs]
-            for rate, runs in runs_of(evidence, norm, ramp).items() if RATES[0] <= rate <= RATES[1]}  # fmt: skip
+            for rate, runs in runs_of(evidence, norm, ramp).items()}  # fmt: skip
 
 
 def draw_delay(archive: Archive, out: Path) -> list[Path]:
@@ -86,7 +87,10 @@ def draw_delay(archive: Archive, out: Path) -> list[Path]:
              for norm in COLOURS}  # fmt: skip
     if not all(drawn.values for lines in (*cosines.values(), *times.values()) for drawn in lines):
         return []
-    return [draw_once(out / "delay.png", [run.record.id for run in used], _draw, cosines, times)]
+    used += [run for norm in COLOURS for ramp in RAMPS for of_rate in runs_of(parts[SETTING], norm, ramp).values()
+             for run in of_rate]  # fmt: skip
+    ids = dict.fromkeys(run.record.id for run in used)
+    return [draw_once(out / "delay.png", ids, _draw, cosines, times)]
 
 
 def _draw(cosines: Mapping[str, Sequence[Line]], times: Mapping[str, Sequence[Line]], figure: Figure) -> None:
@@ -102,8 +106,9 @@ def _draw(cosines: Mapping[str, Sequence[Line]], times: Mapping[str, Sequence[Li
         axis.set(xlabel="peak learning rate", ylim=(190, 2100))
         axis.set_title(f"{SCHEME_NAMES[norm]}: updates to learn, with a ramp on …")
         for ramp, drawn in zip(RAMPS, lines, strict=True):
-            rate, right, up = BESIDE[norm, ramp]
-            name_line(axis, drawn.name, rate, median(drawn.values[rate]), (right, up), color=drawn.colour, ha="center")
+            rate, *shift = BESIDE[norm, ramp]
+            at = min(drawn.values, key=lambda place: abs(place - rate))
+            name_line(axis, drawn.name, at, median(drawn.values[at]), shift, color=drawn.colour, ha="center")
     for axis, (title, lines) in zip(below, cosines.items(), strict=True):
         _draw_lines(axis, lines, points=False)
         axis.set_xscale("log", base=2)
