@@ -19,21 +19,18 @@ from ln_repro.report.figure_collapse import BEFORE, RAMPS
 from ln_repro.report.plotting import COLOURS, WIDTH, draw_once, name_line, rate_axis
 
 SETTING = "toy"
-ALIKE: Mapping[str, tuple[str, float, Mapping[str, Sequence[str]]]] = {
-    "multi30k6": ("Multi30k at 0.002", 0.002, {"postln": ["warm"], "preln": ["warm"]}),
-    "toy": ("Toy at 0.001", 0.001, {"postln": [*RAMPS], "preln": ["warm"]}),
-}
-"""Settings in which the cosine is shown, with their title, the rate, and the ramps by norm placement."""
+ALIKE = {"multi30k6": ("Multi30k at 0.002", 0.002, ["warm"]), "toy": ("Toy at 0.001", 0.001, ["warm", "warm_encoder"])}
+"""Settings in which the cosine is shown, with their title, the rate, and the ramps of both placements."""
 LEARNED = 2.0
-"""Training loss in bits: that of a model that ignores the source stays at 3 (with label smoothing), a good one's is
+"""Training loss in bits: that of a model that ignores the source stays above 3 (with label smoothing), a good one's is
 1.4."""
 RATES = (0.0005, 0.008)  # the lowest and the highest rate that are shown
 NEVER = 1900.0  # where a run stands that does not learn within the 1,323 updates
 BESIDE = {
-    ("postln", "nowarm"): (0.001, 24, 0), ("postln", "warm_decoder"): (0.0005, 4, 10),
+    ("postln", "nowarm"): (0.001, 0, -10), ("postln", "warm_decoder"): (0.0005, 4, 10),
     ("postln", "warm"): (0.004, 0, -9), ("postln", "warm_encoder"): (0.001, 0, -9),
     ("preln", "nowarm"): (0.0005, 2, -10), ("preln", "warm_decoder"): (0.008, -28, 0),
-    ("preln", "warm"): (0.0005, 0, 9), ("preln", "warm_encoder"): (0.008, -2, -9),
+    ("preln", "warm"): (0.0005, 0, 9), ("preln", "warm_encoder"): (0.008, -24, -3),
 }  # fmt: skip
 """By placement and ramp: the rate at which the name of the line stands, and how far right and above it."""
 
@@ -49,9 +46,9 @@ class Line(NamedTuple):
 
 
 def line(norm: str, ramp: str, values: Mapping[float, Sequence[float]]) -> Line:
-    """Return the line of an arm; where no or both stacks have a ramp, its colour is that of the norm placement."""
-    name, _, colour, style, mark = RAMPS[ramp]
-    return Line(name, colour if "coder" in name else COLOURS[norm], style, mark, values)
+    """Return the line of an arm: its colour is that of the norm placement, its style that of the ramp."""
+    name, *_, style, mark = RAMPS[ramp]
+    return Line(name, COLOURS[norm], style, mark, values)
 
 
 def runs_of(evidence: Evidence, norm: str, ramp: str) -> Mapping[float, Sequence[Run]]:
@@ -78,9 +75,8 @@ def draw_delay(archive: Archive, out: Path) -> list[Path]:
     """Draw the figure from runs with new seeds into a folder; none if an arm lacks them."""
     parts = {setting: archive.replication.get(setting, Evidence()) for setting in ALIKE}
     cosines, used = {}, list[Run]()
-    for setting, (title, rate, arms) in ALIKE.items():
-        runs = {(norm, ramp): runs_of(parts[setting], norm, ramp).get(rate, [])
-                for norm, ramps in arms.items() for ramp in ramps}  # fmt: skip
+    for setting, (title, rate, ramps) in ALIKE.items():
+        runs = {(norm, ramp): runs_of(parts[setting], norm, ramp).get(rate, []) for norm in COLOURS for ramp in ramps}
         cosines[title] = [line(*arm, alike(of_arm)) for arm, of_arm in runs.items()]
         used += [run for of_arm in runs.values() for run in of_arm]
     times = {norm: [line(norm, ramp, updates_to_learn(parts[SETTING], norm, ramp)) for ramp in RAMPS]
@@ -98,35 +94,42 @@ def _draw(cosines: Mapping[str, Sequence[Line]], times: Mapping[str, Sequence[Li
     figure.set_size_inches(WIDTH, 4.6)
     above, below = figure.subplots(2, 2, height_ratios=(1.2, 1))
     for axis, (norm, lines) in zip(above, times.items(), strict=True):
-        _draw_lines(axis, lines, points=True)
+        for place, drawn in enumerate(lines):
+            _draw_times(axis, drawn, 2 ** (0.08 * (place - 1.5)))
         rate_axis(axis, {rate for drawn in lines for rate in drawn.values})
         axis.set_yscale("log", base=2)
         axis.set_yticks([250, 500, 1000, NEVER], ["250", "500", "1000", "never"])
         axis.minorticks_off()
-        axis.set(xlabel="peak learning rate", ylim=(190, 2100))
+        axis.set(xlabel="peak learning rate", ylim=(190, 2150))
         axis.set_title(f"{SCHEME_NAMES[norm]}: updates to learn, with a ramp on …")
         for ramp, drawn in zip(RAMPS, lines, strict=True):
             rate, *shift = BESIDE[norm, ramp]
             at = min(drawn.values, key=lambda place: abs(place - rate))
             name_line(axis, drawn.name, at, median(drawn.values[at]), shift, color=drawn.colour, ha="center")
     for axis, (title, lines) in zip(below, cosines.items(), strict=True):
-        _draw_lines(axis, lines, points=False)
+        for drawn in lines:
+            for seed in zip(*drawn.values.values(), strict=True):
+                axis.plot([*drawn.values], seed, color=drawn.colour, linewidth=0.5, alpha=0.35)
+            medians = [median(of_seeds) for of_seeds in drawn.values.values()]
+            axis.plot([*drawn.values], medians, color=drawn.colour, linestyle=drawn.style)
+        for norm, colour in COLOURS.items():
+            first = next(drawn for drawn in lines if drawn.colour == colour).values
+            height = median(next(iter(first.values())))
+            name_line(axis, SCHEME_NAMES[norm], BEFORE, height, (0, 8), color=colour, ha="left")
         axis.set_xscale("log", base=2)
-        axis.set_xticks([BEFORE, 1, 8, 64, 512], ["0", "1", "8", "64", "512"])
+        axis.set_xticks([BEFORE, 1, 8, 64, 256, 1024], ["0", "1", "8", "64", "256", "1024"])
         axis.minorticks_off()
-        axis.set(title=f"{title}: encoder's cosine", xlabel="update")
+        axis.set(title=f"{title}: cosine of tokens, encoder", xlabel="update", ylim=(-0.03, 1.05))
     figure.subplots_adjust(0.07, 0.1, 0.99, 0.94, wspace=0.16, hspace=0.42)
 
 
-def _draw_lines(axis: Axes, lines: Sequence[Line], points: bool) -> None:
-    """Draw the seeds of each arm, and a line through their medians, broken where the arm has no runs."""
-    places = sorted({at for drawn in lines for at in drawn.values})
-    for _, colour, style, mark, values in lines:
-        if points:
-            seeds = [(at, value) for at, of_seeds in values.items() for value in of_seeds]
-            axis.plot(*zip(*seeds, strict=True), mark, color=colour, markersize=2.8, alpha=0.6)
-        else:
-            for seed in zip(*values.values(), strict=True):
-                axis.plot([*values], seed, color=colour, linewidth=0.5, alpha=0.35)
-        medians = [median(values[at]) if at in values else math.nan for at in places]
-        axis.plot(places, medians, color=colour, linestyle=style)
+def _draw_times(axis: Axes, drawn: Line, aside: float) -> None:
+    """Draw the seeds of an arm, those that never learn a little aside, and a line through the medians that do."""
+    for rate, times in drawn.values.items():
+        places = [rate * (aside if time == NEVER else 1) for time in times]
+        axis.plot(places, times, drawn.mark, color=drawn.colour, markersize=2.8, alpha=0.6)
+    medians = {rate: median(times) for rate, times in drawn.values.items()}
+    rates = sorted({rate * 2**step for rate in medians for step in (0, 1)})  # where it has no runs, the line breaks
+    heights = [medians.get(rate, NEVER) for rate in rates]
+    axis.plot(rates, [math.nan if height == NEVER else height for height in heights], color=drawn.colour,
+              linestyle=drawn.style)  # fmt: skip

@@ -19,7 +19,7 @@ from ln_repro.report.figure_initialisation import draw_initialisation
 from ln_repro.report.figure_ramp import counted, draw_ramp, maps
 from ln_repro.report.figure_rates import FLOOR, columns, draw_rates, limit_label
 from ln_repro.report.figures import draw_all
-from ln_repro.report.results import collapse_table
+from ln_repro.report.results import collapse_table, ramps_table
 from scripts.demo import draw_losses
 from tests import committed
 from tests.claims.made import gathered, made, made_experiment, named, on_rates
@@ -107,7 +107,7 @@ def test_a_burst_without_an_end_is_not_drawn(tmp_path: Path) -> None:
     assert draw_burst(archive(runs), tmp_path) == []
 
 
-def test_where_all_ramps_train_post_ln_learns_first_with_that_on_the_encoder(tmp_path: Path) -> None:
+def test_below_the_limits_a_ramp_on_the_encoder_alone_is_the_best(tmp_path: Path) -> None:
     parts = committed.archive().replication
     toy, multi30k = parts["toy"], parts["multi30k6"]
     encoder, *others = (
@@ -116,6 +116,9 @@ def test_where_all_ramps_train_post_ln_learns_first_with_that_on_the_encoder(tmp
     for rate in (5e-4, 1e-3):
         assert all(first < other[rate][seed] for other in others for seed, first in enumerate(encoder[rate]))
     assert encoder[4e-3] == [NEVER] * 5, "it needs both"
+    for _, _, over_lr50, *effects in ramps_table(toy).rows:
+        on_encoder, on_decoder, on_both = (float(effect.split()[0][1:]) for effect in effects)
+        assert float(over_lr50) < 1 and on_encoder > max(on_decoder, on_both)
     post, pre = (alike(runs_of(multi30k, norm, "warm")[2e-3]) for norm in ("postln", "preln"))
     assert min(post[1024]) > 0.5 > 0.2 > max(pre[256])
     deepnorm = runs_of(toy, "deepnorm", "nowarm")[1e-3]
