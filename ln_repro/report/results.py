@@ -216,15 +216,20 @@ def collapse_table(runs: Sequence[Run]) -> Table:
 
 
 def ramps_table(evidence: Evidence) -> Table:
-    """Return how much faster a ramp on a part of the model is than none, at rates that train without one."""
+    """Return how much faster a ramp on a part of the model is than none, at rates that train without one.
+
+    Placements whose LR50 without a ramp is only a bound are left out.
+    """
     columns = ["placement", "peak rate", "over LR50", "encoder's ramp", "decoder's ramp", "ramp on both"]
     metric, rows = TIMES_TO_FALL[0.9], []
     for norm, (without, warm) in CELLS.items():
-        arms, limit = (without, f"{warm}_encoder", f"{warm}_decoder", warm), lr50(evidence, without)
-        curves = [evidence.curve(arm) for arm in arms]
+        limit = lr50(evidence, without)
+        if limit is None or not 0 < limit.median < math.inf:
+            continue
+        curves = [evidence.curve(arm) for arm in (without, f"{warm}_encoder", f"{warm}_decoder", warm)]
         for rate in sorted(set.intersection(*map(set, curves))):
             none, *ramped = ({run.seed: run for run in curve[rate]} for curve in curves)
-            if limit is None or Count.of(evidence.trained, none.values()).share < 0.5:
+            if Count.of(evidence.trained, none.values()).share < 0.5:
                 continue
             factors = [Evidence({"none": none, "ramp": runs}).values(("none", "ramp"), metric.of) for runs in ramped]
             effects = [str(replace(metric.effect(of_ramp), unit="x{}")) for of_ramp in factors]
