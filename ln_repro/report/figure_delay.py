@@ -30,7 +30,7 @@ BESIDE = {
     ("postln", "nowarm"): (0.001, 0, -10), ("postln", "warm_decoder"): (0.0005, 4, 10),
     ("postln", "warm"): (0.004, 0, -9), ("postln", "warm_encoder"): (0.001, 0, -9),
     ("preln", "nowarm"): (0.0005, 2, -10), ("preln", "warm_decoder"): (0.008, -28, 0),
-    ("preln", "warm"): (0.0005, 0, 9), ("preln", "warm_encoder"): (0.008, -24, -3),
+    ("preln", "warm"): (0.0005, 0, 9), ("preln", "warm_encoder"): (0.004, 0, -10),
 }  # fmt: skip
 """By placement and ramp: the rate at which the name of the line stands, and how far right and above it."""
 
@@ -100,7 +100,7 @@ def _draw(cosines: Mapping[str, Sequence[Line]], times: Mapping[str, Sequence[Li
         axis.set_yscale("log", base=2)
         axis.set_yticks([250, 500, 1000, NEVER], ["250", "500", "1000", "never"])
         axis.minorticks_off()
-        axis.set(xlabel="peak learning rate", ylim=(190, 2150))
+        axis.set(xlabel="peak learning rate", ylim=(170, 2150))
         axis.set_title(f"{SCHEME_NAMES[norm]}: updates to learn, with a ramp on …")
         for ramp, drawn in zip(RAMPS, lines, strict=True):
             rate, *shift = BESIDE[norm, ramp]
