@@ -15,7 +15,7 @@ from ln_repro.claims.judge import Archive, Row
 from ln_repro.claims.lr50 import CELLS, lr50
 from ln_repro.claims.metrics import TIMES_TO_FALL, Count
 from ln_repro.claims.rates import LIMITS, METRICS, SHARES, multiverse
-from ln_repro.claims.words import SCHEME_NAMES, arm_words
+from ln_repro.claims.words import arm_words, display_name
 from ln_repro.experiment.name import Name
 from ln_repro.records.archive import Run
 from ln_repro.records.record import AVERAGE, Record, Score
@@ -30,6 +30,7 @@ SCORES = {
 }  # fmt: skip
 """Names of columns by key in a record."""
 OTHER_EPOCHS = "last, max: BLEU tok. after the last epoch, and at the epoch where it is highest"
+ENCODER = "_warm_encoder"  # the end of the name of an arm with a ramp on the encoder alone
 LEGEND = (
     "[a, b]: 95 % interval of the mean; (a to b): lowest and highest seed, if there are two, if only some train, or if "
     "the interval would exceed the possible values (100 BLEU)."
@@ -222,7 +223,8 @@ def ramps_table(evidence: Evidence) -> Table:
     """
     columns = ["placement", "peak rate", "over LR50", "encoder's ramp", "decoder's ramp", "ramp on both"]
     metric, rows = TIMES_TO_FALL[0.9], []
-    for norm, (without, warm) in CELLS.items():
+    for norm in (arm.removesuffix(ENCODER) for arm in evidence.rates if arm.endswith(ENCODER)):
+        without, warm = CELLS.get(norm, (f"{norm}_nowarm", f"{norm}_warm"))
         limit = lr50(evidence, without)
         if limit is None or not 0 < limit.median < math.inf:
             continue
@@ -233,7 +235,7 @@ def ramps_table(evidence: Evidence) -> Table:
                 continue
             factors = [Evidence({"none": none, "ramp": runs}).values(("none", "ramp"), metric.of) for runs in ramped]
             effects = [str(replace(metric.effect(of_ramp), unit="x{}")) for of_ramp in factors]
-            rows.append([SCHEME_NAMES[norm], rate_words(rate), f"{rate / limit.median:.2f}", *effects])
+            rows.append([display_name(norm), rate_words(rate), f"{rate / limit.median:.2f}", *effects])
     notes = ["times as fast as without a ramp, to 90 % of the decrease in loss, as in MT-5; LR50: that without a ramp"]
     return Table(columns, sorted(rows, key=lambda row: float(row[2])), notes)
 
