@@ -116,7 +116,9 @@ def test_below_the_limits_a_ramp_on_the_encoder_alone_is_the_best(tmp_path: Path
     for rate in (5e-4, 1e-3):
         assert all(first < other[rate][seed] for other in others for seed, first in enumerate(encoder[rate]))
     assert encoder[4e-3] == [NEVER] * 5, "it needs both"
-    for _, _, over_lr50, *effects in ramps_table(toy).rows:
+    rows = ramps_table(toy).rows
+    assert {row[0] for row in rows} == {"Post-LN", "Pre-LN", "DeepNorm"}
+    for _, _, over_lr50, *effects in rows:
         on_encoder, on_decoder, on_both = (float(effect.split()[0][1:]) for effect in effects)
         assert float(over_lr50) < 1 and on_encoder > max(on_decoder, on_both)
     post, pre = (alike(runs_of(multi30k, norm, "warm")[2e-3]) for norm in ("postln", "preln"))
