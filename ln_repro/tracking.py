@@ -43,11 +43,13 @@ class Mirror:
     def __init__(self, folder: RunFolder, tracker: Tracker, warn: Callable[[str], None], seconds: float) -> None:
         self._folder, self._place, self._warn, self._seconds = folder, folder.path / "wandb", warn, seconds
         self._mode = tracker.mode if tracker.mode != "auto" else os.environ.get("WANDB_MODE") or "auto"
-        wanted = tracker.name != "none" and self._mode != "disabled"
-        self._thread = threading.Thread(target=self._work if wanted else None, daemon=True)
+        self._wanted = tracker.name != "none" and self._mode != "disabled"
+        self._thread = threading.Thread(target=self._work, daemon=True)
         self._failure, self._ending = "", threading.Event()
 
     def __enter__(self) -> "Mirror":
+        if not self._wanted:
+            return self
         folders = {f"{name}_DIR": str(self._place / "scratch" / name) for name in ("CACHE", "DATA", "ARTIFACT")}
         settings = {**SETTINGS, **folders, "FINISH_TIMEOUT": str(self._seconds * 2 / 3)}
         self._environment = os.environ.copy()
@@ -58,6 +60,8 @@ class Mirror:
         return self
 
     def __exit__(self, error: object, *rest: object) -> None:
+        if not self._wanted:
+            return
         limit = CLOSE_SECONDS if error else self._seconds
         self._ending.set()
         try:

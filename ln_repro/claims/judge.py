@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ln_repro.claims.arms import Arms
 from ln_repro.claims.causes import ARMS
@@ -193,17 +193,18 @@ def _elsewhere(
         return None
     fidelity = "toy" if corpus == "toy" else "adapted"
     place = Judged(corpus, setting, fidelity, NOT_RUN, command=command_of(claim, rule, setting))
-    first, second = (judge(rule, evidence.get(setting, Evidence()), place) for evidence in (explored, replication))
-    if not claim.explored:
-        first = place
+    first = judge(rule, explored.get(setting, Evidence()), place) if claim.explored else place
+    second = judge(rule, replication.get(setting, Evidence()), place)
+    verdicts: dict[str, Any] = {
+        "explored": first.verdict if first.evidence else None, "replicated": second.verdict if second.evidence else None
+    }  # fmt: skip
     stands = second.verdict in (REPRODUCED, CONTRADICTED) or (second.evidence and second.seeds >= rule.seeds)
-    waits = first.evidence and second.evidence and not stands
+    if stands or not first.evidence:
+        return replace(second, **verdicts)
+    if not second.evidence:
+        return replace(first, **verdicts)
     needs = f"; needs {second.needs}" if second.needs else ""
-    return replace(
-        second if stands or not first.evidence else first, explored=first.verdict if first.evidence else None,
-        replicated=second.verdict if second.evidence else None,
-        replication=f"{second.ours} ({plural(second.seeds, 'seed')}{needs})" if waits else "",
-    )  # fmt: skip
+    return replace(first, replication=f"{second.ours} ({plural(second.seeds, 'seed')}{needs})", **verdicts)
 
 
 def judge(rule: Rule, evidence: Evidence, place: Judged) -> Judged:

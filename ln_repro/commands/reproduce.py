@@ -1,14 +1,12 @@
 """`ln-repro reproduce`: repeat the run of a committed record with the same settings, and compare the two."""
 
 import argparse
-import difflib
 import textwrap
 from dataclasses import replace
 
 from ln_repro.commands.messages import say
 from ln_repro.corpus.prepare import fingerprint
 from ln_repro.engine.process import follow_rank_zero
-from ln_repro.errors import UserError
 from ln_repro.experiment.precision import resolve_precision
 from ln_repro.records.archive import EVENTS, Run, archived_file, read_kept, records_folder
 from ln_repro.records.events import valid_events
@@ -26,13 +24,7 @@ def reproduce_command(options: argparse.Namespace) -> int:
         follow_rank_zero()
     folder = options.records or records_folder()
     kept = read_kept(folder)
-    by_id = {recorded.record.id: recorded for recorded in kept.runs}
-    if options.id not in by_id:
-        unsound = next((line for line in kept.problems if options.id in line), None)
-        close = difflib.get_close_matches(options.id, by_id)
-        hint = f"nearest: {', '.join(close)}" if close else "`ln-repro tables runs` lists the ids"
-        raise UserError(f"reproduce: {unsound or f'there is no record {options.id!r} in {folder}; {hint}'}")
-    theirs = by_id[options.id]
+    theirs = kept.run(options.id, folder)
     experiment = resolve_precision(again(theirs.record, options.overrides))
     if fingerprint(experiment.data, experiment.paths.data) not in (None, theirs.record.data.fingerprint):
         say(f"{options.id} was run on other text: the two can hardly agree")

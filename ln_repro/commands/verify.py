@@ -84,12 +84,7 @@ def compare_command(options: argparse.Namespace) -> None:
     """Run `compare`: test the difference in BLEU between two archived records by paired bootstrap."""
     folder = options.records or archive.records_folder()
     kept = archive.read_kept(folder)
-    records = {record.id: record for record in kept.records}
-    if missing := [id for id in options.pair if id not in records]:
-        if unsound := next((line for line in kept.problems if missing[0] in line), None):
-            raise UserError(f"compare: {unsound}")
-        raise UserError(f"compare: no record {', '.join(missing)} in {folder} (`ln-repro tables runs` lists them)")
-    first, second = (records[id] for id in options.pair)
+    first, second = (kept.run(id, folder).record for id in options.pair)
     if first.data.fingerprint != second.data.fingerprint:
         raise UserError("compare: the two were trained on different corpora")
     texts = []

@@ -5,7 +5,7 @@ Files that are not listed are ignored. This module does not import torch, becaus
 
 import json
 from collections.abc import Callable, Collection
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -50,11 +50,6 @@ class State:
     """Number of tokens in all updates so far, as counted in the ``train`` events."""
     processes: int = 1
     """Number of processes that trained."""
-
-    @classmethod
-    def of(cls, saved: Json) -> "State":
-        """Return the state from its saved fields; older files also have some of fairseq's."""
-        return cls(**{entry.name: saved[entry.name] for entry in fields(cls)})
 
 
 @dataclass(frozen=True)

@@ -162,23 +162,23 @@ class Loop:
         at_end = not self.updates_left.has_next() or self.finished
         due = self.group.any(bool(self.stop) or time.monotonic() - self.last_saved > 60 * train.save_minutes)
         stop = due and self.group.any(bool(self.stop))
-        save = due or self.update % (train.save_every or math.inf) == 0
-        save = save or (at_end and (self.stacked == 1 or self.finished))  # a stack would wait for all runs in turn
-        report = save or at_end or self.update % train.log_every == 0
-        probe = self.probing.due(self.update)
+        ends = at_end and (self.stacked == 1 or self.finished)  # a stack would wait for all runs in turn
+        state_due = due or ends or self.update % (train.save_every or math.inf) == 0
+        report_due = state_due or at_end or self.update % train.log_every == 0
+        probe_due = self.probing.due(self.update)
 
         # The order matters: a run may be stopped or killed after any of these steps.
-        if report or probe:  # before anything is written: a divergence ends the run here
+        if report_due or probe_due:  # before anything is written: a divergence ends the run here
             self.metrics.flush(self.group)
-        if report and self.update > self.reported:
+        if report_due and self.update > self.reported:
             self._report()
-        if probe:  # after the report, so that its time belongs to the next window
+        if probe_due:  # after the report, so that its time belongs to the next window
             self._probe()
-        if save:  # after the events, which a resumed run needs up to its state
+        if state_due:  # after the events, which a resumed run needs up to its state
             self._save_state(at_end)
         if at_end:  # after the state, so that a stop or a crash in the validation costs no update
             self._end_epoch()
-            if self.stopped and not save:  # in the validation
+            if self.stopped and not state_due:  # in the validation
                 self._save_state(at_end)
         self.stopped = self.stopped or (stop and not self.finished)  # not one that has just finished
 

@@ -218,7 +218,7 @@ class StrictTrainer(Trainer):
         self.get_model().load_state_dict(saved["model"])
         self.optimizer.load_state_dict(saved["last_optimizer_state"])
         self.set_num_updates(saved["optimizer_history"][-1]["num_updates"])
-        state = State.of(saved["extra_state"])
+        state = State(**saved["extra_state"])
         position = state.train_iterator
         of_all = position["iterations_in_epoch"] * state.processes
         batches = self.get_train_iterator(position["epoch"])

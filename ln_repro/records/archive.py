@@ -1,5 +1,6 @@
 """The archive of records, from which tables, figures and verdicts are computed: read, checked and written."""
 
+import difflib
 import hashlib
 import io
 import json
@@ -139,6 +140,20 @@ class Kept:
     def records(self) -> list[Record]:
         """The records without events."""
         return [run.record for run in self.runs]
+
+    def run(self, id: str, folder: Path) -> Run:
+        """Return the run of a record.
+
+        Raises:
+            UserError: the folder has no such record, or an unsound one.
+        """
+        by_id = {run.record.id: run for run in self.runs}
+        if id in by_id:
+            return by_id[id]
+        unsound = next((line for line in self.problems if id in line), None)
+        close = difflib.get_close_matches(id, by_id)
+        hint = f"nearest: {', '.join(close)}" if close else "`ln-repro tables runs` lists the ids"
+        raise UserError(unsound or f"there is no record {id!r} in {folder}; {hint}")
 
 
 def records_folder() -> Path:

@@ -3,10 +3,9 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from ln_repro.claims.arena import REFERENCE, Entry, arms_of
+from ln_repro.claims.arena import REFERENCE, Entry
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.lr50 import CELLS, FACTORS, Lr50, lr50
-from ln_repro.claims.metrics import Count
 from ln_repro.claims.rates import CURVE_SEEDS, Range
 from ln_repro.claims.words import arm_words, display_name
 from ln_repro.records.archive import Costs
@@ -32,7 +31,6 @@ NOTES = (
     "time, mem.: of an update, relative to Pre-LN's, on Multi30k (results/bench/schemes.json); memory is what the "
     "forward pass keeps for the backward pass",
 )
-RATE_NOTE = "seeds that train, by peak learning rate"
 
 
 def lr50_table(exploratory: Mapping[str, Evidence], replication: Mapping[str, Evidence]) -> Table:
@@ -88,20 +86,6 @@ def _time_and_memory(entry: Entry, costs: Costs) -> tuple[float, float] | tuple[
         return 1.0, 1.0
     cost = costs.get(entry.scheme)
     return (1 / cost["ratio"], cost["saved"]) if cost else (None, None)
-
-
-def by_rate(evidence: Evidence, entries: Sequence[Entry]) -> list[Table]:
-    """Return two tables, without and with warm-up: how many of each scheme's seeds train, by learning rate."""
-    tables: list[Table] = []
-    for arms in zip(*(arms_of(entry.scheme) for entry in entries), strict=True):
-        curves = [evidence.curve(arm) for arm in arms]
-        rates = sorted({rate for curve in curves for rate in curve})
-        rows = []
-        for entry, curve in zip(entries, curves, strict=True):
-            counts = [str(Count.of(evidence.trained, curve[rate])) if rate in curve else None for rate in rates]
-            rows.append([display_name(entry.scheme), *counts])
-        tables.append(Table(["scheme", *(f"{rate:g}" for rate in rates)], rows, [RATE_NOTE]))
-    return tables
 
 
 def arena_data(entries: Sequence[Entry], costs: Costs) -> list[Json]:

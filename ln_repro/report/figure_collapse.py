@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -21,25 +21,36 @@ SETTING = "toy"
 BEFORE = 0.5  # where update 0 is drawn on the logarithmic axis
 LOWEST = 0.001  # rate from which on BLEU is drawn; at lower ones, all arms train
 LEADING = "postln"  # the scheme whose median is drawn; of the others, there are thin lines alone
-OUTCOMES = {True: ("Post-LN trains", "#44AA99", "-", 10), False: ("Post-LN does not", "#882255", "--", -9)}
-"""Name, colour and line style of runs that train, and of those that do not, and how far above its line a name is."""
+Curve = Mapping[int, float]  # a value by update
+
+
+class Look(NamedTuple):
+    """How a line is drawn: its name, which stands ``up`` points above its end, its colour, its style and its marker."""
+
+    name: str
+    colour: str
+    style: Any
+    up: float = 0
+    mark: str = ""
+
+
+OUTCOMES = {True: Look("Post-LN trains", "#44AA99", "-", 10), False: Look("Post-LN does not", "#882255", "--", -9)}
 RAMPED = ("postln", "deepnorm")  # schemes of which one stack alone has had a ramp
 RAMPS = {
-    "nowarm": ("nothing", 52, COLOURS["postln"], LINES[False], "o"),
-    "warm_decoder": ("decoder", 25, "#882255", ":", "v"),
-    "warm_encoder": ("encoder", 45, "#332288", "-.", "^"),
-    "warm": ("both", 60, COLOURS["postln"], LINES[True], "o"),
-}  # fmt: skip
-"""A scheme's arms: the part of the model with a ramp, the BLEU at which its name stands beside the line, and looks."""
+    "nowarm": Look("nothing", COLOURS["postln"], LINES[False], mark="o"),
+    "warm_decoder": Look("decoder", "#882255", ":", mark="v"),
+    "warm_encoder": Look("encoder", "#332288", "-.", mark="^"),
+    "warm": Look("both", COLOURS["postln"], LINES[True], mark="o"),
+}
+"""A scheme's arms; their names are the part of the model with a ramp."""
+HEIGHTS = {"nowarm": 52, "warm_decoder": 25, "warm_encoder": 45, "warm": 60}
+"""The BLEU at which the name of each of `RAMPS` stands beside its line."""
 BURSTS = {
-    ("postln_nowarm", 0.0005): ("Post-LN, 0.0005", "#44AA99", "-.", 10),
-    ("postln_nowarm_burst", 0.005): ("Post-LN, 0.005 → 0.0005", COLOURS["postln"], LINES[False], -9),
-    ("preln_nowarm_burst", 0.02): ("Pre-LN, 0.02 → 0.002", COLOURS["preln"], LINES[False], 10),
-}  # fmt: skip
-"""Arms and rates with the name, colour and line style of each, and how far above its line the name is."""
-Curve = Mapping[int, float]  # a value by update
-Look = tuple[str, str, Any, float]
-"""Name, colour and style of a line, and how many points its name stands above it."""
+    ("postln_nowarm", 0.0005): Look("Post-LN, 0.0005", "#44AA99", "-.", 10),
+    ("postln_nowarm_burst", 0.005): Look("Post-LN, 0.005 → 0.0005", COLOURS["postln"], LINES[False], -9),
+    ("preln_nowarm_burst", 0.02): Look("Pre-LN, 0.02 → 0.002", COLOURS["preln"], LINES[False], 10),
+}
+"""By arm and rate."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +123,7 @@ def _draw_bursts(probed: Mapping[tuple[str, float], Sequence[Collapse]], end: in
     gradients: list[tuple[Look, list[Curve]]] = []
     for place, runs in probed.items():
         late = 0 if place[0].endswith("burst") else end
-        look, unnamed = BURSTS[place], ("", *BURSTS[place][1:])
+        look, unnamed = BURSTS[place], BURSTS[place]._replace(name="")
         for stack, groups in cosines.items():
             curves = [run.cosine[stack] for run in runs]
             groups.append((look if stack == "encoder" else unnamed, [_later(curve, late) for curve in curves]))
@@ -156,7 +167,7 @@ def _draw(probed: Sequence[Collapse], ramped: Mapping[str, Bleus], figure: Figur
         cosine, gradient = (figure.add_subplot(grid[row, column]) for column in range(2))
         for axis, part in ((cosine, "cosine"), (gradient, "gradient")):
             for run in (run for run in probed if run.scheme != LEADING):
-                _draw_run(axis, getattr(run, part)[stack], OUTCOMES[run.trains][1])
+                _draw_run(axis, getattr(run, part)[stack], OUTCOMES[run.trains].colour)
             _draw_curves(axis, [
                 (look, [getattr(run, part)[stack] for run in probed if (run.scheme, run.trains) == (LEADING, trains)])
                 for trains, look in OUTCOMES.items()
@@ -183,16 +194,16 @@ def _draw(probed: Sequence[Collapse], ramped: Mapping[str, Bleus], figure: Figur
 
 def _draw_curves(axis: Axes, groups: Sequence[tuple[Look, Sequence[Curve]]]) -> None:
     """Draw a line for each run, and for each group a thick one: the median, with its name at its end."""
-    for (name, colour, line, up), of_group in groups:
+    for look, of_group in groups:
         curves = [curve for curve in of_group if curve]
         for curve in curves:
-            _draw_run(axis, curve, colour)
+            _draw_run(axis, curve, look.colour)
         shared = sorted(set.intersection(*map(set, curves))) if curves else []
         if shared:
             middle = [median(curve[at] for curve in curves) for at in shared]
-            axis.plot([max(at, BEFORE) for at in shared], middle, color=colour, linestyle=line, linewidth=2)
-            words = f"{name} ({len(curves)})" if name else ""
-            name_line(axis, words, shared[-1], middle[-1], (0, up), color=colour, ha="right")
+            axis.plot([max(at, BEFORE) for at in shared], middle, color=look.colour, linestyle=look.style, linewidth=2)
+            words = f"{look.name} ({len(curves)})" if look.name else ""
+            name_line(axis, words, shared[-1], middle[-1], (0, look.up), color=look.colour, ha="right")
     axis.set_xscale("log", base=2)
     axis.set_xticks([BEFORE, 1, 8, 64, 512], ["0", "1", "8", "64", "512"])
     axis.minorticks_off()
@@ -204,16 +215,17 @@ def _draw_run(axis: Axes, curve: Curve, colour: str) -> None:
 
 def _draw_ramps(axis: Axes, bleus: Bleus) -> None:
     """Draw the BLEU of a scheme by rate for each part of the model with a ramp, and its name where it falls."""
-    for arm, (name, height, colour, line, mark) in RAMPS.items():
+    for arm, look in RAMPS.items():
         if curve := bleus[arm]:
             seeds = [(rate, bleu) for rate, of_rate in curve.items() for bleu in of_rate]
-            fill = "white" if arm == "nowarm" else colour  # whose colour and marker are those of "warm"
-            axis.plot(*zip(*seeds, strict=True), mark, color=colour, markersize=2.8, markerfacecolor=fill, alpha=0.6)
+            style: dict[str, Any] = {"color": look.colour, "markersize": 2.8, "alpha": 0.6}
+            style |= {"markerfacecolor": "white"} if arm == "nowarm" else {}  # otherwise it looks like "warm"
+            axis.plot(*zip(*seeds, strict=True), look.mark, **style)
             medians = {rate: median(of_rate) for rate, of_rate in curve.items()}
-            axis.plot([*medians], [*medians.values()], color=colour, linestyle=line)
-            if place := crosses(medians, height):
-                name_line(axis, name, place, height, (4, 0), color=colour)
+            axis.plot([*medians], [*medians.values()], color=look.colour, linestyle=look.style)
+            if place := crosses(medians, HEIGHTS[arm]):
+                name_line(axis, look.name, place, HEIGHTS[arm], (4, 0), color=look.colour)
             else:
                 end, side = (min(medians), "left") if arm == "nowarm" else (max(medians), "right")
-                shift = (0, 12 if medians[end] < height else -8)
-                name_line(axis, name, end, medians[end], shift, color=colour, ha=side)
+                shift = (0, 12 if medians[end] < HEIGHTS[arm] else -8)
+                name_line(axis, look.name, end, medians[end], shift, color=look.colour, ha=side)

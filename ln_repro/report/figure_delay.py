@@ -15,7 +15,7 @@ from ln_repro.claims.judge import Archive
 from ln_repro.claims.metrics import falling, reached
 from ln_repro.claims.words import SCHEME_NAMES
 from ln_repro.records.archive import Run
-from ln_repro.report.figure_collapse import BEFORE, RAMPS
+from ln_repro.report.figure_collapse import BEFORE, RAMPS, Look
 from ln_repro.report.plotting import COLOURS, WIDTH, draw_once, name_line, rate_axis
 
 SETTING = "toy"
@@ -38,17 +38,13 @@ BESIDE = {
 class Line(NamedTuple):
     """An arm's look, and its values by update or rate, of each seed."""
 
-    name: str
-    colour: str
-    style: object
-    mark: str
+    look: Look
     values: Mapping[float, Sequence[float]]
 
 
 def line(norm: str, ramp: str, values: Mapping[float, Sequence[float]]) -> Line:
     """Return the line of an arm: its colour is that of the norm placement, its style that of the ramp."""
-    name, *_, style, mark = RAMPS[ramp]
-    return Line(name, COLOURS[norm], style, mark, values)
+    return Line(RAMPS[ramp]._replace(colour=COLOURS[norm]), values)
 
 
 def runs_of(evidence: Evidence, norm: str, ramp: str) -> Mapping[float, Sequence[Run]]:
@@ -105,15 +101,15 @@ def _draw(cosines: Mapping[str, Sequence[Line]], times: Mapping[str, Sequence[Li
         for ramp, drawn in zip(RAMPS, lines, strict=True):
             rate, *shift = BESIDE[norm, ramp]
             at = min(drawn.values, key=lambda place: abs(place - rate))
-            name_line(axis, drawn.name, at, median(drawn.values[at]), shift, color=drawn.colour, ha="center")
+            name_line(axis, drawn.look.name, at, median(drawn.values[at]), shift, color=drawn.look.colour, ha="center")
     for axis, (title, lines) in zip(below, cosines.items(), strict=True):
         for drawn in lines:
             for seed in zip(*drawn.values.values(), strict=True):
-                axis.plot([*drawn.values], seed, color=drawn.colour, linewidth=0.5, alpha=0.35)
+                axis.plot([*drawn.values], seed, color=drawn.look.colour, linewidth=0.5, alpha=0.35)
             medians = [median(of_seeds) for of_seeds in drawn.values.values()]
-            axis.plot([*drawn.values], medians, color=drawn.colour, linestyle=drawn.style)
+            axis.plot([*drawn.values], medians, color=drawn.look.colour, linestyle=drawn.look.style)
         for norm, colour in COLOURS.items():
-            first = next(drawn for drawn in lines if drawn.colour == colour).values
+            first = next(drawn for drawn in lines if drawn.look.colour == colour).values
             height = median(next(iter(first.values())))
             name_line(axis, SCHEME_NAMES[norm], BEFORE, height, (0, 8), color=colour, ha="left")
         axis.set_xscale("log", base=2)
@@ -127,9 +123,9 @@ def _draw_times(axis: Axes, drawn: Line, aside: float) -> None:
     """Draw the seeds of an arm, those that never learn a little aside, and a line through the medians that do."""
     for rate, times in drawn.values.items():
         places = [rate * (aside if time == NEVER else 1) for time in times]
-        axis.plot(places, times, drawn.mark, color=drawn.colour, markersize=2.8, alpha=0.6)
+        axis.plot(places, times, drawn.look.mark, color=drawn.look.colour, markersize=2.8, alpha=0.6)
     medians = {rate: median(times) for rate, times in drawn.values.items()}
     rates = sorted({rate * 2**step for rate in medians for step in (0, 1)})  # where it has no runs, the line breaks
     heights = [medians.get(rate, NEVER) for rate in rates]
-    axis.plot(rates, [math.nan if height == NEVER else height for height in heights], color=drawn.colour,
-              linestyle=drawn.style)  # fmt: skip
+    axis.plot(rates, [math.nan if height == NEVER else height for height in heights], color=drawn.look.colour,
+              linestyle=drawn.look.style)  # fmt: skip

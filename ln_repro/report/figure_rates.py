@@ -17,8 +17,8 @@ from ln_repro.claims.metrics import Effect
 from ln_repro.claims.words import SCHEME_NAMES
 from ln_repro.experiment.name import ArmName
 from ln_repro.report import plotting
+from ln_repro.report.arena import limit_words
 from ln_repro.report.plotting import COLOURS, GREY, MARKS, crosses, draw_once, line_style, name_line
-from ln_repro.report.tables import rate_words
 
 NAMES = {
     "postln_nowarm": "Post-LN, no warm-up", "postln_warm": "Post-LN, warm-up",
@@ -226,19 +226,12 @@ def _draw_factors(axis: Axes, column: Column, first: bool) -> None:
         bold: dict[str, Any] = {} if number else {"fontsize": 9, "fontweight": "bold"}
         for arm, limit in part.items():
             x, y = places[arm]
-            axis.text(x, y - 0.14 * number, limit_label(limit), **look, **bold)
+            axis.text(x, y - 0.14 * number, limit_words(limit, brief=True), **look, **bold)
         for above, below in FACTORS.values():
             if {above, below} <= part.keys() and (factor := part[above].over(part[below])):
                 (x, y), (last_x, last_y) = places[above], places[below]
                 arrow = "" if number else " →" if y == last_y else " ↓"
                 axis.text((x + last_x) / 2, (y + last_y) / 2 - 0.14 * number, factor_words(factor) + arrow, **look)
-
-
-def limit_label(limit: Lr50) -> str:
-    """Return an LR50 with two digits; one that is not between the rates run as the end that it is beyond."""
-    if math.isinf(limit.median):
-        return f"> {rate_words(limit.interval[0])}"
-    return f"{rate_words(float(f'{limit.median:.2g}'))}" if limit.median else f"< {rate_words(limit.interval[1])}"
 
 
 def factor_words(factor: Effect) -> str:

@@ -19,7 +19,7 @@ from ln_repro.claims.words import arm_words, display_name
 from ln_repro.experiment.name import Name
 from ln_repro.records.archive import Run
 from ln_repro.records.record import AVERAGE, Record, Score
-from ln_repro.report.arena import arena_table, by_rate, limit_words, lr50_table
+from ln_repro.report.arena import arena_table, limit_words, lr50_table
 from ln_repro.report.claims import LEADING, claims_table, theory_table
 from ln_repro.report.tables import Table, rate_words
 from ln_repro.system.files import Json
@@ -31,6 +31,7 @@ SCORES = {
 """Names of columns by key in a record."""
 OTHER_EPOCHS = "last, max: BLEU tok. after the last epoch, and at the epoch where it is highest"
 ENCODER = "_warm_encoder"  # the end of the name of an arm with a ramp on the encoder alone
+RAMPS = ("no ramp", "encoder's ramp", "decoder's ramp", "ramp on both")
 LEGEND = (
     "[a, b]: 95 % interval of the mean; (a to b): lowest and highest seed, if there are two, if only some train, or if "
     "the interval would exceed the possible values (100 BLEU)."
@@ -56,9 +57,7 @@ def all_tables(archive: Archive, rows: Sequence[Row], findings: Sequence[Json]) 
     for name, evidence in settings.items():
         entries = arena(evidence)
         if len(entries) >= LEAST_SCHEMES:
-            without, warm = by_rate(evidence, entries)
             arenas[f"arena-{name}"] = arena_table(entries, archive.kept.costs)
-            arenas |= {f"arena-{name}-nowarm": without, f"arena-{name}-warm": warm}
     own = {run.record.id: ", ".join(own_settings(run.experiment, archive.arms)) for run in archive.kept.runs}
     files = {
         "claims": {
@@ -76,7 +75,10 @@ def all_tables(archive: Archive, rows: Sequence[Row], findings: Sequence[Json]) 
                 [run for run in (*archive.kept.runs, *archive.stopped) if run.record.setting == "iwslt-60"]
             )
         },
-        "ramps": {f"ramps-{name}": ramps_table(part) for name, part in replication.items()},
+        "ramps": {
+            "stacks": stacks_table(archive),
+            **{f"ramps-{name}": ramps_table(part) for name, part in replication.items()},
+        },
         "depth": {f"depth-{name}": depth_table(evidence) for name, evidence in settings.items()},
         "arena": arenas,
         "runs": run_tables(archive.kept.records, own),
@@ -216,19 +218,42 @@ def collapse_table(runs: Sequence[Run]) -> Table:
     return Table(columns, rows)
 
 
+def _ramped(evidence: Evidence) -> dict[str, list[str]]:
+    """Return the arms of each placement of which one stack alone has had a ramp, in the order of `RAMPS`."""
+    norms = [arm.removesuffix(ENCODER) for arm in evidence.rates if arm.endswith(ENCODER)]
+    cells = {norm: CELLS.get(norm, (f"{norm}_nowarm", f"{norm}_warm")) for norm in norms}
+    return {norm: [without, f"{warm}_encoder", f"{warm}_decoder", warm] for norm, (without, warm) in cells.items()}
+
+
+def stacks_table(archive: Archive) -> Table:
+    """Return how many seeds train with a ramp on a part of the model, at the rates at which this differs by part."""
+    rows = []
+    for setting, new in archive.replication.items():
+        explored = archive.evidence.get(setting, Evidence())
+        for norm, arms in _ramped(new).items():
+            for rate in sorted({*new.curve(arms[1])} & {*new.curve(arms[2])}):
+                parts = [(new if rate in new.curve(arm) else explored, arm) for arm in arms]
+                cells = [(part, runs) for part, arm in parts if (runs := part.curve(arm).get(rate, []))]
+                counts = [Count.of(part.trained, runs) for part, runs in cells]
+                words = [f"{count}{'' if part is new else '*'} ({fmean(run.bleu for run in runs):.1f})"
+                         for count, (part, runs) in zip(counts, cells, strict=True)]  # fmt: skip
+                if len(cells) == len(arms) and len({count.share for count in counts}) > 1:
+                    rows.append([display_name(setting), display_name(norm), rate_words(rate), *words])
+    note = "seeds that train (their mean BLEU, with those that do not); *: exploratory seeds, as there are no new ones"
+    return Table(["setting", "placement", "peak rate", *RAMPS], rows, [note])
+
+
 def ramps_table(evidence: Evidence) -> Table:
     """Return how much faster a ramp on a part of the model is than none, at rates that train without one.
 
     Placements whose LR50 without a ramp is only a bound are left out.
     """
-    columns = ["placement", "peak rate", "over LR50", "encoder's ramp", "decoder's ramp", "ramp on both"]
     metric, rows = TIMES_TO_FALL[0.9], []
-    for norm in (arm.removesuffix(ENCODER) for arm in evidence.rates if arm.endswith(ENCODER)):
-        without, warm = CELLS.get(norm, (f"{norm}_nowarm", f"{norm}_warm"))
-        limit = lr50(evidence, without)
+    for norm, arms in _ramped(evidence).items():
+        limit = lr50(evidence, arms[0])
         if limit is None or not 0 < limit.median < math.inf:
             continue
-        curves = [evidence.curve(arm) for arm in (without, f"{warm}_encoder", f"{warm}_decoder", warm)]
+        curves = [evidence.curve(arm) for arm in arms]
         for rate in sorted(set.intersection(*map(set, curves))):
             none, *ramped = ({run.seed: run for run in curve[rate]} for curve in curves)
             if Count.of(evidence.trained, none.values()).share < 0.5:
@@ -237,6 +262,7 @@ def ramps_table(evidence: Evidence) -> Table:
             effects = [str(replace(metric.effect(of_ramp), unit="x{}")) for of_ramp in factors]
             rows.append([display_name(norm), rate_words(rate), f"{rate / limit.median:.2f}", *effects])
     notes = ["times as fast as without a ramp, to 90 % of the decrease in loss, as in MT-5; LR50: that without a ramp"]
+    columns = ["placement", "peak rate", "over LR50", *RAMPS[1:]]
     return Table(columns, sorted(rows, key=lambda row: float(row[2])), notes)
 
 
@@ -251,7 +277,7 @@ def depth_table(evidence: Evidence) -> Table:
                 statistics = _statistics(part, [*by_seed.values()])
                 cells[layers] = f"{statistics['trains']} ({statistics['BLEU tok.']})"
         if len(cells) > 1:
-            rows.append([arm, *(cells.get(layers) for layers in depths)])
+            rows.append([arm_words(arm), *(cells.get(layers) for layers in depths)])
     return Table(["arm", *(f"{layers} layers" for layers in depths)], rows)
 
 

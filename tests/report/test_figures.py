@@ -12,14 +12,15 @@ from ln_repro.claims.evidence import Arm, ArmOf
 from ln_repro.claims.judge import Archive
 from ln_repro.claims.lr50 import lr50
 from ln_repro.records.archive import Kept, Run
+from ln_repro.report.arena import limit_words
 from ln_repro.report.figure_collapse import BURSTS, collapses, draw_burst
 from ln_repro.report.figure_convergence import FASTER, FIGURE_4B, SLOWER, catches_up, curves, draw_convergence
 from ln_repro.report.figure_delay import NEVER, alike, draw_delay, runs_of, updates_to_learn
 from ln_repro.report.figure_initialisation import draw_initialisation
 from ln_repro.report.figure_ramp import counted, draw_ramp, maps
-from ln_repro.report.figure_rates import FLOOR, columns, draw_rates, limit_label
+from ln_repro.report.figure_rates import FLOOR, columns, draw_rates
 from ln_repro.report.figures import draw_all
-from ln_repro.report.results import collapse_table, ramps_table
+from ln_repro.report.results import collapse_table, ramps_table, stacks_table
 from scripts.demo import draw_losses
 from tests import committed
 from tests.claims.made import gathered, made, made_experiment, named, on_rates
@@ -54,9 +55,9 @@ def test_lr50_stands_in_the_figure_as_in_the_evidence_and_beyond_the_rates_as_an
     limits, _ = column.limits
     expected = lr50(made_up.evidence["toy"], "postln_warm")
     assert expected and limits["postln_warm"].median == expected.median and column.rates == [1e-3, 2e-3, 4e-3]
-    assert limit_label(limits["preln_nowarm_anchored"]) == "> 0.004"
+    assert limit_words(limits["preln_nowarm_anchored"], brief=True) == ">0.004"
     (column,) = columns(archive(on_rates("toy", {"postln_nowarm": {1e-3: [0.0]}, "postln_warm": {1e-3: [90.0] * 3}})))
-    assert limit_label(column.limits[0]["postln_nowarm"]) == "< 0.001"
+    assert limit_words(column.limits[0]["postln_nowarm"], brief=True) == "<0.001"
 
 
 def test_epoch_nine_of_pre_ln_is_epoch_fifteen_of_post_ln_on_multi30k() -> None:
@@ -126,6 +127,18 @@ def test_below_the_limits_a_ramp_on_the_encoder_alone_is_the_best(tmp_path: Path
     deepnorm = runs_of(toy, "deepnorm", "nowarm")[1e-3]
     assert min(alike(deepnorm)[256]) > 0.99 and max(updates_to_learn(toy, "deepnorm", "nowarm")[1e-3]) < 500
     assert draw_delay(archive([]), tmp_path) == []
+
+
+def test_the_seeds_with_a_ramp_on_a_stack_are_new_if_there_are_some_at_rates_where_the_stack_matters() -> None:
+    scores = {("toy_postln_nowarm", 1): [0.0, 90.0], ("toy_postln_warm_encoder", 101): [90.0, 80.0],
+              ("toy_postln_warm_decoder", 101): [5.0], ("toy_postln_warm", 101): [100.0]}  # fmt: skip
+    runs = [made(exp, first + number, bleu) for (exp, first), bleus in scores.items()
+            for number, bleu in enumerate(bleus)]  # fmt: skip
+    (row,) = stacks_table(archive(runs)).rows
+    assert row[1:] == ["Post-LN", "0.001", "1 of 2* (45.0)", "1 of 2 (85.0)", "0 of 1 (5.0)", "1 of 1 (100.0)"]
+    assert stacks_table(archive([run for run in runs if "decoder" not in run.record.exp])).rows == []
+    alike = [made(f"toy_postln_{arm}", 101, 90.0) for arm in ("nowarm", "warm_encoder", "warm_decoder", "warm")]
+    assert stacks_table(archive(alike)).rows == []
 
 
 def ramped(length: int, rate: float, bleu: float, seed: int, decay: str = "anchored") -> Run:
