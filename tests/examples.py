@@ -45,7 +45,7 @@ def experiment(**changes: Any) -> Experiment:
 
 def planned(run: Experiment) -> PlannedRun:
     """Return the run of a grid, on a corpus with the fingerprint "data"."""
-    rate = LearningRate(1.0, 0, "constant", 4000, None, 10, total=10)
+    rate = LearningRate(1.0, 0, "constant", 4000, 0, total=10)
     return PlannedRun(GridRun(run.exp, run.seed), run, rate, "data")
 
 

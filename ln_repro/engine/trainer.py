@@ -156,7 +156,19 @@ class StrictTrainer(Trainer):
         model = self.get_model()
         model.stacks["encoder"].scheme.constrain(model.modules())
         self.set_num_updates(self.get_num_updates() + 1)
+        schedule = self.experiment.schedule
+        if schedule.step_reset != "none" and self.get_num_updates() == schedule.step_update:
+            self._reset(schedule.step_reset)
         return Update(self.get_num_updates(), lr, logs, gnorm)
+
+    def _reset(self, part: str) -> None:
+        """Forget the optimizer's state and, if ``part`` is a stack, give it the weights of a new model of the run."""
+        self.optimizer.reset()
+        model = self.get_model()
+        if part in model.stacks:
+            utils.set_torch_seed(self.experiment.torch_seed)
+            new = type(model)(self.experiment, self.task)
+            model.stacks[part].load_state_dict(new.stacks[part].state_dict())
 
     def seeded(self, samples: list[Batch]) -> list[Batch]:
         """Return the mini-batches of this process for the next update, each with its own dropout seed."""

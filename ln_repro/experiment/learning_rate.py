@@ -16,8 +16,7 @@ class LearningRate:
     warmup_updates: int  # length of the ramp; 0 for none
     decay: str  # name of the tail (see `tail`)
     anchor: int  # for `anchored`, the length of the ramp that is left out
-    step_epoch: int | None  # last epoch before the step; None if the tail has none
-    updates_per_epoch: int  # for tails that depend on the epoch
+    before_step: int  # for tails with a step, the last update before it
     total: int  # number of updates of the run, for tails that end at zero
 
     def at(self, update: int) -> float:
@@ -28,7 +27,6 @@ class LearningRate:
 
     def tail(self, update: int) -> float:
         """Return the learning rate of an update t after the ramp, relative to the peak."""
-        last_full_update = (self.step_epoch or 0) * self.updates_per_epoch
         match self.decay:
             case "constant":
                 return 1.0
@@ -41,9 +39,9 @@ class LearningRate:
             case "linear":  # the paper's RAdam runs
                 return 1 - (update - 1) / self.total
             case "step":  # the paper's Pre-LN runs on IWSLT14
-                return 1.0 if update <= last_full_update else 0.1
+                return 1.0 if update <= self.before_step else 0.1
             case "step_inverse_sqrt":  # the paper's Pre-LN runs on WMT14
-                return min(1.0, math.sqrt(last_full_update / update))
+                return min(1.0, math.sqrt(self.before_step / update))
         raise ValueError(f"there is no decay {self.decay!r}")
 
     def without_ramp(self) -> "LearningRate":

@@ -39,6 +39,10 @@ class Schedule(Section):
     """For `anchored`: lr_max * min(1, sqrt(anchor / t))."""
     step_epoch: Count | None = None
     """For `step` and `step_inverse_sqrt`: the last epoch at the full rate."""
+    step_update: Count | None = None
+    """The same as a number of updates; only one of the two may be given."""
+    step_reset: Literal["none", "optimizer", "encoder", "decoder"] = "none"
+    """What starts anew after ``step_update``: the optimizer's state, or that state and the weights of a stack."""
     part: Literal["all", "encoder", "decoder"] = "all"
     """The stack that the ramp applies to; the other follows the same tail without a ramp."""
     embeddings: Literal["ramp", "full"] = "ramp"
@@ -51,8 +55,12 @@ class Schedule(Section):
                 "schedule.decay: inverse_sqrt needs schedule.warmup_updates of at least 1 "
                 "(anchored is the same tail without a ramp)"
             )
-        if self.decay.startswith("step") and self.step_epoch is None:
+        if self.decay.startswith("step") and self.step_epoch is self.step_update is None:
             raise ValueError(f"schedule.step_epoch: {self.decay} needs it, the last epoch at full rate (paper: 8)")
+        if self.step_epoch and self.step_update:
+            raise ValueError("schedule.step_update: the step is after an epoch already; set schedule.step_epoch=null")
+        if self.step_reset != "none" and not (self.decay == "step" and self.step_update):
+            raise ValueError("schedule.step_reset: needs schedule.decay=step with schedule.step_update")
         if self.decay == "literal" and self.warmup_updates:
             raise ValueError(
                 "schedule.warmup_updates: literal has no ramp, so this must be 0 (or use schedule.decay=inverse_sqrt)"
@@ -248,6 +256,8 @@ class Experiment(Section):
             raise ValueError("probe: collapse needs task=translation or masked_lm")
         if self.schedule.part != "all" and self.task != "translation":
             raise ValueError(f"schedule.part: task={self.task} has one stack; leave it out")
+        if self.schedule.step_reset in ("encoder", "decoder") and self.task != "translation":
+            raise ValueError(f"schedule.step_reset: task={self.task} has one stack; it can be none or optimizer")
         if self.schedule.part != "all" and self.probe in ("curvature", "all"):
             raise ValueError(f"probe: {self.probe} needs one learning rate for all parameters, not schedule.part")
         if self.task == "masked_lm" and train.max_tokens < block:
@@ -282,11 +292,9 @@ class Experiment(Section):
 
     def learning_rate(self, updates_per_epoch: int) -> LearningRate:
         """Return the learning-rate schedule of the run."""
-        schedule = self.schedule
-        return LearningRate(
-            self.lr, schedule.warmup_updates, schedule.decay, schedule.anchor, schedule.step_epoch, updates_per_epoch,
-            total=self.train.updates(updates_per_epoch),
-        )  # fmt: skip
+        schedule, total = self.schedule, self.train.updates(updates_per_epoch)
+        before_step = schedule.step_update or (schedule.step_epoch or 0) * updates_per_epoch
+        return LearningRate(self.lr, schedule.warmup_updates, schedule.decay, schedule.anchor, before_step, total)
 
     def settings(self) -> Json:
         """Return the settings that a record keeps, without paths and tracker."""
@@ -309,7 +317,7 @@ class Experiment(Section):
         fine-tuning, in the preparation of the corpus, which follows that of the pre-training corpus.
         """
         unused = {"anchor"} if self.schedule.decay != "anchored" else set()
-        unused |= set() if self.schedule.decay.startswith("step") else {"step_epoch"}
+        unused |= set() if self.schedule.decay.startswith("step") else {"step_epoch", "step_update"}
         left_out = {**self.marked(NOT_IN_ID, NOT_IN_ARM), "schedule": unused}
         corpus = {"name": self.data.name} if self.task == "classification" else self.data.recipe()
         return _short_hash([corpus, self.model_dump(mode="json", exclude_defaults=True, exclude=left_out)])

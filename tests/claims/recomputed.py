@@ -42,7 +42,7 @@ def described(setting: str, arm: str) -> tuple[Any, ...]:
     optimizer = next((word for word in words if word in ("sgd", "radam")), "adam")
     part = next((word for word in words if word in ("encoder", "decoder")), "all")
     tail = next((word for word in words if word in ("literal", "step", "linear", "anchored")), None)
-    if tail is None and {"fixed", "burst"} & {*words}:
+    if tail is None and {"fixed", "burst", "burst16"} & {*words}:
         tail = "constant" if "fixed" in words else "step"
     if tail is None and "nowarm" in words and words[0] in ("preln", "postln"):
         tail = {"radam": "linear", "sgd": "anchored"}.get(optimizer, "step" if words[0] == "preln" else "anchored")
@@ -51,7 +51,8 @@ def described(setting: str, arm: str) -> tuple[Any, ...]:
     return (
         "admin_closed" if "closed" in words else words[0], optimizer, ramp, part,
         tail or ("anchored" if ramp == 0 else "inverse_sqrt"),
-        reference[epochs],
+        reference[epochs], 16 if "burst16" in words else None,
+        next((word[3:].replace("adam", "optimizer") for word in words if word.startswith("new")), "none"),
         "xavier" if words[0] in ("deepnorm", "subln", "tfixup") else "xavier_legacy",
     )  # fmt: skip
 
@@ -61,7 +62,8 @@ def recorded(record: Record) -> tuple[Any, ...]:
     settings = record["settings"]
     schedule = settings["schedule"]
     return (settings["norm"], settings["optimizer"]["name"], schedule["warmup_updates"], schedule.get("part", "all"),
-            schedule["decay"], settings["train"]["max_epoch"])  # fmt: skip
+            schedule["decay"], settings["train"]["max_epoch"], schedule.get("step_update"),
+            schedule.get("step_reset", "none"))  # fmt: skip
 
 
 def intervened(record: Record) -> tuple[Any, ...]:

@@ -58,6 +58,23 @@ def test_admin_is_profiled_before_the_first_update(trained, tmp_path):
     assert (first - 1).abs().max() < 0.05  # that of the closed form is 1.3
 
 
+def test_a_step_can_give_a_stack_its_first_weights_and_the_optimizer_a_new_state(trained, tmp_path):
+    burst = {"schedule__decay": "step", "schedule__step_update": 3, "train__max_update": 6, "train__log_every": 3}
+    resets = {"encoder": {**burst, "schedule__step_reset": "encoder"}, "none": burst, "first": {"lr": 1e-30}}
+    saved = {}
+    for name, changes in resets.items():
+        assert trained(tmp_path / name, "stop", "update", 3, **changes) == Interrupted.exit_code
+        (state,) = (tmp_path / name / "checkpoints").glob("update3.pt")
+        saved[name] = torch.load(state, weights_only=True)
+    models = {name: content["model"] for name, content in saved.items()}
+    for name, weights in models["encoder"].items():
+        torch.testing.assert_close(weights, models["first" if ".stack." in name and "enc" in name else "none"][name])
+        assert "weight" not in name or not torch.equal(models["first"][name], models["none"][name])
+    assert not saved["encoder"]["last_optimizer_state"]["state"] and saved["none"]["last_optimizer_state"]["state"]
+    assert trained(tmp_path / "encoder", **resets["encoder"]) == trained(tmp_path / "whole", **resets["encoder"]) == 0
+    assert came_to(tmp_path / "encoder") == came_to(tmp_path / "whole")
+
+
 def test_weights_that_are_lost_in_the_last_update_of_an_epoch_are_a_divergence(trained, tmp_path):
     assert trained(tmp_path / "run", "spoil", "valid_step", 1) == 0
     events, weights = came_to(tmp_path / "run")

@@ -67,7 +67,7 @@ def test_each_update_has_its_own_rate_also_after_a_resume():
     optimizer = adam(parameters(), lr=1.0)
     schedule = RampAndTail(optimizer)
     schedule.step_update(50)  # by fairseq, on resuming before the length of the run is known
-    schedule.plan(LearningRate(1.0, 4, "linear", 4000, None, updates_per_epoch=10, total=100))
+    schedule.plan(LearningRate(1.0, 4, "linear", 4000, 0, total=100))
     assert optimizer.get_lr() == pytest.approx(0.5)
     rates = [schedule.step_update(done) for done in range(6)]
     assert rates == pytest.approx([0.25, 0.5, 0.75, 1, 0.96, 0.95])
@@ -128,7 +128,7 @@ def test_the_other_stack_has_the_tail_alone(build_model, part, embeddings, share
         expected = ramp if name.startswith(f"{part}.stack.") else full if name.startswith(f"{other}.stack.") else None
         assert name in (expected or {"ramp": ramp, "full": full}[embeddings])
     schedule = RampAndTail(optimizer)
-    schedule.plan(LearningRate(2e-3, 6, "inverse_sqrt", 4000, None, updates_per_epoch=10, total=30))
+    schedule.plan(LearningRate(2e-3, 6, "inverse_sqrt", 4000, 0, total=30))
     for done in range(30):
         t = done + 1
         reported = schedule.step_update(done)

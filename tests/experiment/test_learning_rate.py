@@ -7,8 +7,7 @@ import pytest
 from ln_repro.experiment.learning_rate import LearningRate
 
 PEAK = 5e-4
-PER_EPOCH = 1000
-STEP_EPOCH = 8
+STEP = 8000
 
 
 @pytest.mark.parametrize(
@@ -20,12 +19,12 @@ STEP_EPOCH = 8
         (0, "literal", 4000, lambda t: 1 / math.sqrt(t)),
         (400, "constant", 4000, lambda t: min(1, t / 400)),
         (0, "linear", 4000, lambda t: 1 - (t - 1) / 20_000),
-        (4000, "step", 4000, lambda t: t / 4000 if t < 4000 else 1 if t <= STEP_EPOCH * PER_EPOCH else 0.1),
-        (0, "step_inverse_sqrt", 4000, lambda t: min(1, math.sqrt(STEP_EPOCH * PER_EPOCH / t))),
+        (4000, "step", 4000, lambda t: t / 4000 if t < 4000 else 1 if t <= STEP else 0.1),
+        (0, "step_inverse_sqrt", 4000, lambda t: min(1, math.sqrt(STEP / t))),
     ],
 )
 def test_every_update_has_the_rate_of_the_closed_form(warmup_updates, decay, anchor, expected):
-    of_run = LearningRate(PEAK, warmup_updates, decay, anchor, STEP_EPOCH, PER_EPOCH, total=20_000)
+    of_run = LearningRate(PEAK, warmup_updates, decay, anchor, STEP, total=20_000)
     tail = of_run.without_ramp()
     for update in range(1, 20_001):
         assert math.isclose(of_run.at(update), PEAK * expected(update), rel_tol=1e-12), update

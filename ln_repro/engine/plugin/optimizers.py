@@ -75,6 +75,10 @@ class TorchOptimizer(FairseqOptimizer):
             equalise([gradients(layer) for layer in self.layers])
         return norm
 
+    def reset(self) -> None:
+        """Forget the moments, and the number of steps that they were averaged over."""
+        self._optimizer.state.clear()
+
     def step(self) -> None:
         """Call torch's step without its wrapper, which would import the compiler."""
         with torch.no_grad():
@@ -103,6 +107,10 @@ class Adam(TorchOptimizer):
         for group in self.param_groups:
             group["eps"] = self.cfg.eps / math.sqrt(1 - self.cfg.betas[1] ** self.steps)
         super().step()
+
+    def reset(self) -> None:
+        super().reset()
+        self.steps = 0
 
     def _start_second_moment(self) -> None:
         """Start the second moment at the first gradient squared instead of 0 (GI-Adam, Kalra and Barkeshli 2024).
