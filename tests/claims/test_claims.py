@@ -152,6 +152,17 @@ def test_a_claim_that_runs_suggested_is_judged_on_new_ones_alone() -> None:
         ("X-5b", {encoder: {2e-3: whole[:4]}, decoder: {2e-3: two}}, "inconclusive", f"seeds: 1 of {encoder} at 0.002"),
         ("X-5d", {plain: {5e-4: whole}, burst: {5e-3: lone}}, "reproduced", None),
         ("X-5d", {plain: {5e-4: whole}, burst: {5e-3: two}}, "contradicted", None),
+        ("X-7a", {"preln_nowarm_burst16": {2e-2: whole}, "postln_nowarm_burst16": {5e-3: lone}}, "reproduced", None),
+        (
+            "X-7b",
+            {
+                "postln_nowarm_burst16_newencoder": {5e-3: whole},
+                "postln_nowarm_burst16_newdecoder": {5e-3: lone},
+                "postln_nowarm_burst16_newadam": {5e-3: two},
+            },
+            "contradicted",
+            None,
+        ),
     ):
         assert row(id, on_rates("toy", arms)).others == []
         (judged,) = row(id, [], on_rates("toy", arms)).others

@@ -1,8 +1,8 @@
-"""TH-10 and X: gradients after the ramp, later schemes (X-1 to X-4), and what warm-up does in each stack (X-5, X-6).
+"""TH-10 and X: gradients after the ramp, later schemes (X-1 to X-4), and what warm-up does in each stack (X-5 to X-7).
 
-X-5 and X-6 are this project's own claims: without warm-up the tokens of a Post-LN stack become one vector, and it is
-the encoder's ramp that makes Post-LN faster. Earlier runs suggested them, so that only runs with seeds above `EXPLORED`
-are judged.
+X-5 to X-7 are this project's own claims: without warm-up the tokens of a Post-LN stack become one vector, of which it
+does not recover, and it is the encoder's ramp that makes Post-LN faster. Earlier runs suggested them, so that only runs
+with seeds above `EXPLORED` are judged.
 """
 
 import math
@@ -34,6 +34,7 @@ CHECKPOINTS = (0.0, 1 / 15, 1 / 3, 1.0)
 """Parts of a run after which gradients are compared: the start and epochs 1, 5 and 15 of 15."""
 BURST = "2026-11-27T18:15Z"  # when the rule of X-5d was written: before any run with a burst
 SPEED = "2026-11-28T11:42Z"  # when the rules of X-6 were written: before any run of these arms at these rates
+BURST16 = "2026-11-28T16:01Z"  # when the rules of X-7 were written: before any recorded run with a burst of 16 updates
 SEPARATES = 0.9  # area under the ROC curve above which a measure predicts failure
 
 
@@ -213,6 +214,9 @@ ADMIN = (("admin_warm", "postln_warm"), ("admin_warm_closed", "postln_warm"))
 DEEP = ("postln_warm", "deepnorm_warm")
 NONE, ENCODER, DECODER, BOTH = "postln_nowarm", "postln_warm_encoder", "postln_warm_decoder", "postln_warm"
 RAMPS = f"rates arms={BOTH},{ENCODER},{DECODER}"
+TRAPPED = "postln_nowarm_burst16"
+RESETS = tuple(f"{TRAPPED}_new{part}" for part in ("encoder", "decoder", "adam"))
+PILOT = "one run of each in a pilot with other code and other initial weights was known"
 OTHERS = (
     Claim(
         "TH-10", "Post-LN: gradients are tiny after warm-up", "section 3.4, figure 3(a, b)",
@@ -276,5 +280,17 @@ OTHERS = (
             "multi30k6": Rule((Faster((BOTH, ENCODER), 0.001, NO_FASTER, seeds=3),), SPEED, "seen on toy at 0.001", 3),
         },
         explored=False, grid=f"rates arms={NONE},{BOTH},{ENCODER},{DECODER} rates=0.0005,0.001",
+    ),
+    Claim(
+        "X-7a", "Sixteen updates at ten times the rate keep Post-LN from training; Pre-LN recovers from them", "ours",
+        "not in the paper", "-", None,
+        by_setting={"toy": Rule((OnlyFirst(("preln_nowarm_burst16", TRAPPED), (0.02, 0.005), SEEDS),), BURST16, PILOT)},
+        explored=False, grid=f"rates arms={TRAPPED},preln_nowarm_burst16 rates=0.005,0.02",
+    ),
+    Claim(
+        "X-7b", "What keeps Post-LN from training after them is the state of its encoder's weights", "ours",
+        "not in the paper", "-", None,
+        by_setting={"toy": Rule((OnlyFirst(RESETS, (0.005,) * len(RESETS), SEEDS),), BURST16, PILOT)},
+        explored=False, grid=f"rates arms={','.join(RESETS)} rates=0.005",
     ),
 )  # fmt: skip
