@@ -1,4 +1,4 @@
-"""The figures of the collapse: tokens become alike, gradients vanish; which stack needs the ramp; whether it ends."""
+"""The figure of the collapse: tokens become alike, gradients vanish; which stack needs the ramp."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -45,12 +45,6 @@ RAMPS = {
 """A scheme's arms; their names are the part of the model with a ramp."""
 HEIGHTS = {"nowarm": 52, "warm_decoder": 25, "warm_encoder": 45, "warm": 60}
 """The BLEU at which the name of each of `RAMPS` stands beside its line."""
-BURSTS = {
-    ("postln_nowarm", 0.0005): Look("Post-LN, 0.0005", "#44AA99", "-.", 10),
-    ("postln_nowarm_burst", 0.005): Look("Post-LN, 0.005 → 0.0005", COLOURS["postln"], LINES[False], -9),
-    ("preln_nowarm_burst", 0.02): Look("Pre-LN, 0.02 → 0.002", COLOURS["preln"], LINES[False], 10),
-}
-"""By arm and rate."""
 
 
 @dataclass(frozen=True)
@@ -77,12 +71,12 @@ def collapses(evidence: Evidence) -> list[Collapse]:
         curve = evidence.curve(arm)
         best = lowest_loss(curve)
         for run in (run for rate, runs in curve.items() if rate >= best for run in runs):
-            if probed := _collapse(run, evidence.trained(run)):
+            if probed := collapse_of(run, evidence.trained(run)):
                 found[probed.id] = probed
     return [*found.values()]
 
 
-def _collapse(run: Run, trains: bool) -> Collapse | None:
+def collapse_of(run: Run, trains: bool) -> Collapse | None:
     """Return the probes of a run; None if it has none."""
     probed = probes(run, "collapse")
     if 0 not in probed:
@@ -100,49 +94,6 @@ def by_ramp(parts: Sequence[Evidence], scheme: str) -> dict[str, dict[float, lis
                 of_arm.setdefault(rate, []).extend(run.bleu for run in runs)
     rates = {rate for arm in ("warm_decoder", "warm_encoder") for rate in bleus[arm] if rate >= LOWEST}
     return {arm: {rate: of_arm[rate] for rate in sorted(rates & {*of_arm})} for arm, of_arm in bleus.items() if rates}
-
-
-def draw_burst(archive: Archive, out: Path) -> list[Path]:
-    """Draw runs during and after a burst, and runs without one, into a folder; none if some of them are missing."""
-    part = archive.replication.get(SETTING, Evidence())
-    runs = {(arm, rate): part.curve(arm).get(rate, []) for arm, rate in BURSTS}
-    probed = {place: [curves for run in of_place if (curves := _collapse(run, part.trained(run)))]
-              for place, of_place in runs.items()}  # fmt: skip
-    ends = [run.record.epochs[0].update for (arm, _), of_place in runs.items() if arm.endswith("burst")
-            for run in of_place if run.record.epochs]  # fmt: skip
-    if not ends or not all(probed.values()):
-        return []
-    ids = [run.id for of_place in probed.values() for run in of_place]
-    return [draw_once(out / "burst.png", ids, _draw_bursts, probed, ends[0])]
-
-
-def _draw_bursts(probed: Mapping[tuple[str, float], Sequence[Collapse]], end: int, figure: Figure) -> None:
-    """Draw cosine of both stacks and gradient of the encoder, of runs without a burst from the end of its epoch on."""
-    figure.set_size_inches(WIDTH, 2.5)
-    cosines: dict[str, list[tuple[Look, list[Curve]]]] = {stack: [] for stack in STACKS}
-    gradients: list[tuple[Look, list[Curve]]] = []
-    for place, runs in probed.items():
-        late = 0 if place[0].endswith("burst") else end
-        look, unnamed = BURSTS[place], BURSTS[place]._replace(name="")
-        for stack, groups in cosines.items():
-            curves = [run.cosine[stack] for run in runs]
-            groups.append((look if stack == "encoder" else unnamed, [_later(curve, late) for curve in curves]))
-        gradients.append((unnamed, [_later(run.gradient["encoder"], late) for run in runs]))
-    panels = {"Encoder: cosine of tokens": cosines["encoder"], "Decoder: cosine of tokens": cosines["decoder"],
-              "Encoder: gradient, layer 1": gradients}  # fmt: skip
-    axes = figure.subplots(1, 3)
-    for axis, (title, groups) in zip(axes, panels.items(), strict=True):
-        _draw_curves(axis, groups)
-        axis.axvspan(BEFORE, end, color="#EFEFEF", linewidth=0)
-        axis.set(xlabel="update (grey: high rate)", title=title, xscale="linear")
-        axis.set_xticks([0, end, 2 * end, 3 * end])
-    axes[2].set_yscale("log")
-    axes[2].set_yticks([1, 1e-2, 1e-4, 1e-6], ["1", "10⁻²", "10⁻⁴", "10⁻⁶"])
-    figure.subplots_adjust(0.05, 0.17, 0.98, 0.9, wspace=0.22)
-
-
-def _later(curve: Curve, updates: int) -> Curve:
-    return {at + updates: value for at, value in curve.items()}
 
 
 def draw_collapse(archive: Archive, out: Path) -> list[Path]:
@@ -168,7 +119,7 @@ def _draw(probed: Sequence[Collapse], ramped: Mapping[str, Bleus], figure: Figur
         for axis, part in ((cosine, "cosine"), (gradient, "gradient")):
             for run in (run for run in probed if run.scheme != LEADING):
                 _draw_run(axis, getattr(run, part)[stack], OUTCOMES[run.trains].colour)
-            _draw_curves(axis, [
+            draw_curves(axis, [
                 (look, [getattr(run, part)[stack] for run in probed if (run.scheme, run.trains) == (LEADING, trains)])
                 for trains, look in OUTCOMES.items()
             ])  # fmt: skip
@@ -192,7 +143,7 @@ def _draw(probed: Sequence[Collapse], ramped: Mapping[str, Bleus], figure: Figur
         axis.set_title("BLEU, with a ramp on …" if row == 0 else "")
 
 
-def _draw_curves(axis: Axes, groups: Sequence[tuple[Look, Sequence[Curve]]]) -> None:
+def draw_curves(axis: Axes, groups: Sequence[tuple[Look, Sequence[Curve]]]) -> None:
     """Draw a line for each run, and for each group a thick one: the median, with its name at its end."""
     for look, of_group in groups:
         curves = [curve for curve in of_group if curve]

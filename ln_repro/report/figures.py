@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from ln_repro.claims.judge import Archive
-from ln_repro.report.figure_collapse import draw_burst, draw_collapse
+from ln_repro.report.figure_burst import draw_burst
+from ln_repro.report.figure_collapse import draw_collapse
 from ln_repro.report.figure_convergence import draw_convergence
 from ln_repro.report.figure_delay import draw_delay
 from ln_repro.report.figure_initialisation import draw_initialisation

@@ -74,23 +74,38 @@ def test_tokens_become_alike_in_every_run_of_post_ln_at_too_high_a_rate_and_with
     assert all(7 < loss["eval"] < 9 and 5 < loss["dropout"] < 5.5 for loss in losses)
 
 
-def test_a_collapse_of_post_ln_outlasts_the_high_rate_and_that_of_pre_ln_does_not() -> None:
+def test_after_a_burst_the_tokens_of_post_lns_encoder_stay_alike_and_those_of_pre_ln_do_not() -> None:
     evidence = committed.archive().replication["toy"]
-    bursts = {"postln_nowarm_burst": 0.005, "preln_nowarm_burst": 0.02}
-    after = {arm: evidence.curve(arm)[rate] for arm, rate in bursts.items()}
-    assert [len(runs) for runs in after.values()] == [5, 5]
-    assert not any(evidence.trained(run) for runs in after.values() for run in runs)
-    assert all(map(evidence.trained, evidence.curve("postln_nowarm")[0.0005]))
-    for arm, cosine, gradient in (
-        ("postln_nowarm_burst", (0.999, 1), (0, 1e-5)),
-        ("preln_nowarm_burst", (0, 0.6), (1e-3, 1)),
-    ):
-        for run in after[arm]:
-            probed = probes(run, "collapse")
-            norms = [probed[update]["gradient"]["encoder.w2"][0] for update in (0, max(probed))]
-            assert cosine[0] < probed[max(probed)]["cosine"]["encoder"][-1] <= cosine[1]
-            assert gradient[0] < norms[1] / norms[0] < gradient[1]
-            assert run.experiment.schedule.step_epoch == 1 and run.experiment.train.max_epoch == 4
+    epoch, pre, alike, post, new = (
+        evidence.curve(arm)[rate]
+        for arm, rate in (
+            ("preln_nowarm_burst", 0.02),
+            ("preln_nowarm_burst16", 0.02),
+            ("preln_nowarm_burst16", 0.005),
+            ("postln_nowarm_burst16", 0.005),
+            ("postln_nowarm_burst16_newencoder", 0.005),
+        )
+    )
+    assert len(epoch) == len(pre) == len(alike) == len(post) == len(new) == 5 and not any(
+        map(evidence.trained, (*epoch, *post))
+    )
+    cosines = {
+        run.record.id: {at: values["cosine"] for at, values in probes(run, "collapse").items()}
+        for run in (*pre, *alike, *post, *new)
+    }
+    at_end = {id: of_run[max(of_run)]["encoder"][-1] for id, of_run in cosines.items()}
+    for run in pre:
+        of_run = cosines[run.record.id]
+        assert of_run[16]["encoder"][-1] > 0.99 and 0.15 < at_end[run.record.id] < 0.305
+    failing = [run.record.id for run in pre if not evidence.trained(run)]
+    assert sorted(at_end[run.record.id] for run in pre)[-2:] == sorted(at_end[id] for id in failing)
+    assert all(cosines[run.record.id][16][stack][-1] > 0.99 for run in post for stack in ("encoder", "decoder"))
+    assert all(map(evidence.trained, alike)) and sum(map(evidence.trained, pre)) == 3
+    for run, low, high in [*((run, 5e-3, 0.1) for run in alike), *((run, 1e-6, 3e-5) for run in post)]:
+        assert cosines[run.record.id][16]["encoder"][-1] > 0.98
+        assert low < relative_gradients(run)["encoder"][16] < high
+    renewed = [cosines[run.record.id][16] for run in new]
+    assert all(values["decoder"][-1] > 0.98 > values["encoder"][-1] for values in renewed)
 
 
 def test_the_rate_alone_separates_the_probed_runs_almost_as_well_as_the_gradient() -> None:

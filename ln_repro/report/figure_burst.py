@@ -1,0 +1,69 @@
+"""The figure of bursts: whether a model recovers from a few updates at a high rate, and with what made new."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from ln_repro.claims.evidence import Evidence
+from ln_repro.claims.judge import Archive
+from ln_repro.report.figure_collapse import SETTING, Collapse, Look, collapse_of, draw_curves
+from ln_repro.report.plotting import COLOURS, GREY, LINES, WIDTH, draw_once
+
+UPDATES = 16  # of a burst
+NEW = "#44AA99"
+Place = tuple[str, float]
+"""An arm and the rate of its first updates."""
+ROWS: Mapping[Place, tuple[str, str]] = {
+    ("postln_nowarm", 0.0005): ("Post-LN, 0.0005", COLOURS["postln"]),
+    ("postln_nowarm_burst16", 0.005): ("0.005, then 0.0005", COLOURS["postln"]),
+    ("postln_nowarm_burst16_newadam", 0.005): ("with a new Adam", COLOURS["postln"]),
+    ("postln_nowarm_burst16_newdecoder", 0.005): ("with a new decoder", COLOURS["postln"]),
+    ("postln_nowarm_burst16_newencoder", 0.005): ("with a new encoder", NEW),
+    ("preln_nowarm_burst16", 0.005): ("Pre-LN, 0.005, then 0.0005", COLOURS["preln"]),
+    ("preln_nowarm_burst16", 0.02): ("0.02, then 0.002", COLOURS["preln"]),
+}
+"""Name and colour of each row of the right panel, from its top."""
+CURVES: Mapping[Place, Look] = {
+    ("postln_nowarm_burst16", 0.005): Look("Post-LN", COLOURS["postln"], LINES[False], -9),
+    ("postln_nowarm_burst16_newencoder", 0.005): Look("new encoder", NEW, "-.", 9),
+    ("preln_nowarm_burst16", 0.02): Look("Pre-LN", COLOURS["preln"], LINES[False], 12),
+}
+"""The runs of which the probes are drawn; the names stand in the left panel."""
+
+
+def draw_burst(archive: Archive, out: Path) -> list[Path]:
+    """Draw runs with a burst, and runs without one, into a folder; none if some of them are missing."""
+    part = archive.replication.get(SETTING, Evidence())
+    runs = {(arm, rate): part.curve(arm).get(rate, []) for arm, rate in ROWS}
+    if not all(runs.values()):
+        return []
+    probed = {place: [curves for run in runs[place] if (curves := collapse_of(run, part.trained(run)))]
+              for place in CURVES}  # fmt: skip
+    bleus = {place: [run.bleu for run in of_place] for place, of_place in runs.items()}
+    ids = [run.record.id for of_place in runs.values() for run in of_place]
+    return [draw_once(out / "burst.png", ids, _draw, probed, bleus)]
+
+
+def _draw(probed: Mapping[Place, Sequence[Collapse]], bleus: Mapping[Place, Sequence[float]], figure: Figure) -> None:
+    """Draw cosine and gradient of the encoder, and the BLEU of every seed."""
+    figure.set_size_inches(WIDTH, 2.5)
+    cosine, gradient, axis = (figure.add_axes((left, 0.17, width, 0.73))
+                              for left, width in ((0.05, 0.235), (0.345, 0.235), (0.81, 0.175)))  # fmt: skip
+    draw_curves(cosine, [(look, [run.cosine["encoder"] for run in probed[place]]) for place, look in CURVES.items()])
+    draw_curves(gradient, [(look._replace(name=""), [run.gradient["encoder"] for run in probed[place]])
+                           for place, look in CURVES.items()])  # fmt: skip
+    for probes, title in ((cosine, "Encoder: cosine of tokens"), (gradient, "Encoder: gradient, layer 1")):
+        probes.axvspan(probes.get_xlim()[0], UPDATES, color="#EFEFEF", linewidth=0)
+        probes.set(xlabel="update (grey: high rate)", title=title)
+    cosine.set_ylim(-0.03, 1.06)
+    gradient.set_yscale("log")
+    gradient.set_yticks([1, 1e-2, 1e-4, 1e-6], ["1", "10⁻²", "10⁻⁴", "10⁻⁶"])
+    gradient.minorticks_off()
+    gradient.set_xlim(cosine.get_xlim())
+    for row, (place, of_seeds) in enumerate(bleus.items()):
+        axis.plot(of_seeds, [row] * len(of_seeds), "o", color=ROWS[place][1], markersize=4, alpha=0.6)
+    axis.axhline(4.5, color=GREY, linewidth=0.6)
+    axis.set_yticks(range(len(ROWS)), [name for name, _ in ROWS.values()])
+    axis.invert_yaxis()
+    axis.set(xlim=(-6, 106), xlabel="BLEU", title="BLEU of all seeds")
