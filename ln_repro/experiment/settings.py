@@ -258,6 +258,8 @@ class Experiment(Section):
             raise ValueError(f"schedule.part: task={self.task} has one stack; leave it out")
         if self.schedule.step_reset in ("encoder", "decoder") and self.task != "translation":
             raise ValueError(f"schedule.step_reset: task={self.task} has one stack; it can be none or optimizer")
+        if self.schedule.step_reset in ("encoder", "decoder") and self.norm == "admin":
+            raise ValueError("schedule.step_reset: norm=admin has scales of the first batches; use norm=admin_closed")
         if self.schedule.part != "all" and self.probe in ("curvature", "all"):
             raise ValueError(f"probe: {self.probe} needs one learning rate for all parameters, not schedule.part")
         if self.task == "masked_lm" and train.max_tokens < block:

@@ -27,7 +27,7 @@ ROWS: Mapping[Place, tuple[str, str]] = {
 CURVES: Mapping[Place, Look] = {
     ("postln_nowarm_burst16", 0.005): Look("Post-LN", COLOURS["postln"], LINES[False], -9),
     ("postln_nowarm_burst16_newencoder", 0.005): Look("new encoder", NEW, "-.", 9),
-    ("preln_nowarm_burst16", 0.02): Look("Pre-LN", COLOURS["preln"], LINES[False], 12),
+    ("preln_nowarm_burst16", 0.02): Look("Pre-LN, 0.02", COLOURS["preln"], LINES[False], 12),
 }
 """The runs of which the probes are drawn; the names stand in the left panel."""
 

@@ -66,7 +66,7 @@ def collapses(evidence: Evidence) -> list[Collapse]:
     """
     found = {}
     for arm in evidence.rates:
-        if arm.endswith(("_encoder", "_decoder", "_burst")):
+        if "_burst" in arm or arm.endswith(("_encoder", "_decoder")):
             continue
         curve = evidence.curve(arm)
         best = lowest_loss(curve)

@@ -30,8 +30,12 @@ SETTINGS = SMALL | {
 }  # fmt: skip
 ROWS = {
     "warm": {"lr": 2e-3},
-    "capped": {"schedule__decay": "step", "schedule__step_update": 8, "schedule__step_reset": "encoder",
-               "optimizer__max_relative_update": 1e-2},
+    "capped": {
+        "schedule__decay": "step",
+        "schedule__step_update": 8,
+        "schedule__step_reset": "optimizer",
+        "optimizer__max_relative_update": 1e-2,
+    },
     "sgd": {"optimizer__name": "sgd", "optimizer__betas": None, "optimizer__eps": None, "lr": 0.1},
     "part": {"schedule__part": "decoder", "optimizer__equal_layer_norms": True, "train__clip_norm": 0.5},
 }
@@ -133,13 +137,14 @@ def test_a_stack_of_runs_is_those_runs(loops, norm, precision, caplog):
 
 @pytest.mark.parametrize(("first", "then"), [(together, separately), (separately, together)])
 def test_a_run_resumes_from_a_state_saved_in_a_stack_and_the_reverse(loops, first, then, caplog):
-    expected = separately(loops(place="separate"))
-    stopped = loops()
+    rows = ROWS | {"capped": ROWS["capped"] | {"schedule__step_reset": "encoder"}}
+    expected = separately(loops(rows, place="separate"))
+    stopped = loops(rows)
     for loop in stopped:
         loop.stop = StopAfter(loop, 10)
     first(stopped)
     assert [loop.status for loop in stopped] == [130] * len(ROWS)
-    resumed = loops()
+    resumed = loops(rows)
     assert [loop.update for loop in resumed] == [10] * len(ROWS)
     assert then(resumed) == approximately(expected)
     assert not alone(caplog)

@@ -156,6 +156,10 @@ def test_seeds_stay_apart_for_any_length_of_run_and_fit_numpy():
             },
             "schedule.step_reset: task=masked_lm has one stack; it can be none or optimizer",
         ),
+        (
+            {"schedule__decay": "step", "schedule__step_update": 9, "schedule__step_reset": "encoder", "norm": "admin"},
+            "schedule.step_reset: norm=admin has scales of the first batches; use norm=admin_closed",
+        ),
         ({"schedule__step_epoch": 1, "schedule__step_update": 16}, "schedule.step_update: the step is after an epoch "),
         ({"schedule__warmup_updates": 0, "schedule__decay": "inverse_sqrt"}, "schedule.decay: inverse_sqrt needs"),
         ({"schedule__decay": "literal"}, "schedule.warmup_updates: literal has no ramp, so this must be 0"),

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,8 @@ def test_gradients_are_relative_to_update_0_and_under_trained_runs_are_left_out(
     assert drawn[0].gradient == {"encoder": {0: 1.0, 32: 0.002}, "decoder": {0: 1.0, 32: 1.0}}
     assert drawn[0].cosine["decoder"] == {0: 1.0, 32: 1.0}, "of the last layer"
     run = collapsing("toy_rezero_nowarm", 1e-3, 90.0, (0.0, 0.1))  # it is 0 before training
+    toy = collapses(committed.archive().replication["toy"])
+    assert Counter(run.trains for run in toy if run.scheme == "postln") == {False: 40, True: 15}
     (rezero,), (row,) = collapses(gathered([run])["toy"]), collapse_table([run]).rows
     assert rezero.gradient["encoder"] == {} and row[4:8] == ["0.5", None, "1", "1"]
 

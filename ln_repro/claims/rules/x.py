@@ -1,8 +1,8 @@
 """TH-10 and X: gradients after the ramp, later schemes (X-1 to X-4), and what warm-up does in each stack (X-5 to X-7).
 
-X-5 to X-7 are this project's own claims: without warm-up the tokens of a Post-LN stack become one vector, of which it
-does not recover, and it is the encoder's ramp that makes Post-LN faster. Earlier runs suggested them, so that only runs
-with seeds above `EXPLORED` are judged.
+X-5 to X-7 are this project's own claims: without warm-up the tokens of a Post-LN stack become one vector, even if the
+rate is high for a few updates alone, and it is the encoder's ramp that makes Post-LN faster. Earlier runs suggested
+them, so that only runs with seeds above `EXPLORED` are judged.
 """
 
 import math
