@@ -214,8 +214,8 @@ ADMIN = (("admin_warm", "postln_warm"), ("admin_warm_closed", "postln_warm"))
 DEEP = ("postln_warm", "deepnorm_warm")
 NONE, ENCODER, DECODER, BOTH = "postln_nowarm", "postln_warm_encoder", "postln_warm_decoder", "postln_warm"
 RAMPS = f"rates arms={BOTH},{ENCODER},{DECODER}"
-TRAPPED = "postln_nowarm_burst16"
-RESETS = tuple(f"{TRAPPED}_new{part}" for part in ("encoder", "decoder", "adam"))
+AFTER = "postln_nowarm_burst16"
+RESETS = tuple(f"{AFTER}_new{part}" for part in ("encoder", "decoder", "adam"))
 PILOT = "one run of each in a pilot with other code and other initial weights was known"
 OTHERS = (
     Claim(
@@ -284,8 +284,8 @@ OTHERS = (
     Claim(
         "X-7a", "Sixteen updates at ten times the rate keep Post-LN from training; Pre-LN recovers from them", "ours",
         "not in the paper", "-", None,
-        by_setting={"toy": Rule((OnlyFirst(("preln_nowarm_burst16", TRAPPED), (0.02, 0.005), SEEDS),), BURST16, PILOT)},
-        explored=False, grid=f"rates arms={TRAPPED},preln_nowarm_burst16 rates=0.005,0.02",
+        by_setting={"toy": Rule((OnlyFirst(("preln_nowarm_burst16", AFTER), (0.02, 0.005), SEEDS),), BURST16, PILOT)},
+        explored=False, grid=f"rates arms={AFTER},preln_nowarm_burst16 rates=0.005,0.02",
     ),
     Claim(
         "X-7b", "What keeps Post-LN from training after them is the state of its encoder's weights", "ours",
