@@ -55,7 +55,7 @@ class Schedule(Section):
                 "schedule.decay: inverse_sqrt needs schedule.warmup_updates of at least 1 "
                 "(anchored is the same tail without a ramp)"
             )
-        if self.decay.startswith("step") and self.step_epoch is self.step_update is None:
+        if self.decay.startswith("step") and not (self.step_epoch or self.step_update):
             raise ValueError(f"schedule.step_epoch: {self.decay} needs it, the last epoch at full rate (paper: 8)")
         if self.step_epoch and self.step_update:
             raise ValueError("schedule.step_update: the step is after an epoch already; set schedule.step_epoch=null")
