@@ -91,6 +91,13 @@ def test_a_burst_of_16_updates_delays_post_ln_unless_the_encoder_is_new() -> Non
         assert cosines[16]["encoder"][-1] > 0.99, "they collapse"
         if run in pre:
             assert 0.15 < cosines[max(cosines)]["encoder"][-1] < 0.305
+    for reset, low, high in (
+        ("", 1.1, 6.4),
+        ("_newadam", 4.8, 11.9),
+        ("_newdecoder", 10.7, 17.0),
+        ("_newencoder", 98.7, 99.6),
+    ):
+        assert all(low < run.bleu < high for run in evidence.curve(f"postln_nowarm_burst16{reset}")[0.005])
     for reset, low, high in (("", 5.8, 6.0), ("_newadam", 3.1, 4.6)):
         runs = evidence.curve(f"postln_nowarm_burst16{reset}")[0.005]
         assert all(low < (run.record.epochs[0].valid_nll_loss or 0) < high for run in runs)
