@@ -15,12 +15,11 @@ from ln_repro.claims.judge import Archive
 from ln_repro.claims.rates import lowest_loss
 from ln_repro.claims.words import SCHEME_NAMES
 from ln_repro.records.archive import Run
-from ln_repro.report.plotting import COLOURS, GREY, LINES, WIDTH, crosses, draw_once, name_line, rate_axis
+from ln_repro.report.plotting import COLOURS, LINES, WIDTH, crosses, draw_once, name_line, rate_axis
 
 SETTING = "toy"
 BEFORE = 0.5  # where update 0 is drawn on the logarithmic axis
 LOWEST = 0.001  # rate from which on BLEU is drawn; at lower ones, all arms train
-LEADING = "postln"  # the scheme whose median is drawn; of the others, there are thin lines alone
 Curve = Mapping[int, float]  # a value by update
 
 
@@ -34,7 +33,7 @@ class Look(NamedTuple):
     mark: str = ""
 
 
-OUTCOMES = {True: Look("Post-LN trains", "#44AA99", "-", 10), False: Look("Post-LN does not", "#882255", "--", -9)}
+OUTCOMES = {True: Look("trains", "#44AA99", "-", 10), False: Look("does not train", "#882255", "--", -9)}
 RAMPED = ("postln", "deepnorm")  # schemes of which one stack alone has had a ramp
 RAMPS = {
     "nowarm": Look("nothing", COLOURS["postln"], LINES[False], mark="o"),
@@ -52,22 +51,18 @@ class Collapse:
     """The probes of a run, by stack."""
 
     id: str
-    scheme: str
     trains: bool
     cosine: Mapping[str, Curve]  # mean pairwise cosine of the tokens in the stack's output
     gradient: Mapping[str, Curve]  # see `relative_gradients`
 
 
 def collapses(evidence: Evidence) -> list[Collapse]:
-    """Return the probed runs of all arms at the rate of each arm's lowest mean loss and above.
+    """Return Post-LN's probed runs, with and without warm-up, at the rate of each arm's lowest mean loss and above.
 
-    At lower rates, an arm may be under-trained, which is another matter. Arms with a ramp on one stack and
-    those with a burst are left out.
+    At lower rates, an arm may be under-trained, which is another matter.
     """
     found = {}
-    for arm in evidence.rates:
-        if "_burst" in arm or arm.endswith(("_encoder", "_decoder")):
-            continue
+    for arm in sorted(evidence.rates.keys() & {"postln_warm", "postln_nowarm"}):
         curve = evidence.curve(arm)
         best = lowest_loss(curve)
         for run in (run for rate, runs in curve.items() if rate >= best for run in runs):
@@ -82,7 +77,7 @@ def collapse_of(run: Run, trains: bool) -> Collapse | None:
     if 0 not in probed:
         return None
     cosine = {stack: {at: values["cosine"][stack][-1] for at, values in probed.items()} for stack in STACKS}
-    return Collapse(run.record.id, run.record.axes.norm, trains, cosine, relative_gradients(run))
+    return Collapse(run.record.id, trains, cosine, relative_gradients(run))
 
 
 def by_ramp(parts: Sequence[Evidence], scheme: str) -> dict[str, dict[float, list[float]]]:
@@ -117,21 +112,17 @@ def _draw(probed: Sequence[Collapse], ramped: Mapping[str, Bleus], figure: Figur
     for row, stack in enumerate(STACKS):
         cosine, gradient = (figure.add_subplot(grid[row, column]) for column in range(2))
         for axis, part in ((cosine, "cosine"), (gradient, "gradient")):
-            for run in (run for run in probed if run.scheme != LEADING):
-                _draw_run(axis, getattr(run, part)[stack], OUTCOMES[run.trains].colour)
             draw_curves(axis, [
-                (look, [getattr(run, part)[stack] for run in probed if (run.scheme, run.trains) == (LEADING, trains)])
+                (look, [getattr(run, part)[stack] for run in probed if run.trains == trains])
                 for trains, look in OUTCOMES.items()
             ])  # fmt: skip
         cosine.set_ylim(-0.03, 1.06)
-        cosine.set_ylabel(stack.capitalize(), fontweight="bold")
+        cosine.set_ylabel(f"Post-LN's {stack}", fontweight="bold")
         gradient.set_yscale("log")
         gradient.set_ylim(top=100)
         gradient.set_yticks([1, 1e-4, 1e-8, 1e-12], ["1", "10⁻⁴", "10⁻⁸", "10⁻¹²"])
         for axis, title in ((cosine, "Cosine between tokens"), (gradient, "Relative gradient, layer 1")):
             axis.tick_params(labelbottom=row == 1)
-            if (axis, row) == (gradient, 0):
-                name_line(axis, "thin: all schemes", BEFORE, 1e-14, color=GREY)
             axis.set(xlabel="update" if row == 1 else "", title=title if row == 0 else "")
     for row, (scheme, bleus) in enumerate(ramped.items()):
         axis, last = figure.add_subplot(grid[row, 2]), row == len(ramped) - 1

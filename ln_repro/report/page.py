@@ -88,6 +88,9 @@ def _arm(runs: Sequence[Run]) -> Json:
     words = [f"warm-up over {schedule.warmup_updates} updates" if schedule.warmup_updates else "no warm-up"]
     if not schedule.warmup_updates or schedule.decay != "inverse_sqrt":
         words.append(schedule.decay.replace("_", " "))
+    words += [f"after {schedule.step_update} updates"] if schedule.step_update else []
+    words += [f"after epoch {schedule.step_epoch}"] if schedule.step_epoch else []
+    words += [f"new {schedule.step_reset}"] if schedule.step_reset != "none" else []
     words += [f"of the {schedule.part} alone"] if schedule.part != "all" else []
     words += [f"init={experiment.init}"] if experiment.init != "xavier_legacy" else []
     layers = experiment.model.layers
@@ -133,5 +136,5 @@ def chart_data(runs: Sequence[Run], arms: Sequence[Json]) -> Json:
             "bleu": [round(score, 1) for score in bleu.values()],
             "train": [round(curve[update], 2) for update in updates],
         }  # fmt: skip
-    keys = ("exp", "name", "data", "norm", "optimizer", "warm", "decay", "schedule", "rate")
-    return {"arms": [{key: arm[key] for key in keys} for arm in arms], "runs": shown, "grids": grids}
+    described = [{key: value for key, value in arm.items() if key not in ("ids", "exp")} for arm in arms]
+    return {"arms": described, "runs": shown, "grids": grids}

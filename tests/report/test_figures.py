@@ -97,11 +97,11 @@ def test_gradients_are_relative_to_update_0_and_under_trained_runs_are_left_out(
     assert [(run.id, run.trains) for run in drawn] == [(runs[1].record.id, True), (runs[2].record.id, False)]
     assert drawn[0].gradient == {"encoder": {0: 1.0, 32: 0.002}, "decoder": {0: 1.0, 32: 1.0}}
     assert drawn[0].cosine["decoder"] == {0: 1.0, 32: 1.0}, "of the last layer"
-    run = collapsing("toy_rezero_nowarm", 1e-3, 90.0, (0.0, 0.1))  # it is 0 before training
     toy = collapses(committed.archive().replication["toy"])
-    assert Counter(run.trains for run in toy if run.scheme == "postln") == {False: 40, True: 15}
-    (rezero,), (row,) = collapses(gathered([run])["toy"]), collapse_table([run]).rows
-    assert rezero.gradient["encoder"] == {} and row[4:8] == ["0.5", None, "1", "1"]
+    assert Counter(run.trains for run in toy) == {False: 40, True: 15}
+    run = collapsing("toy_postln_nowarm", 1e-3, 90.0, (0.0, 0.1))  # as of a branch that is closed before training
+    (closed,), (row,) = collapses(gathered([run])["toy"]), collapse_table([run]).rows
+    assert closed.gradient["encoder"] == {} and row[4:8] == ["0.5", None, "1", "1"]
 
 
 def test_bursts_are_drawn_if_no_arm_is_missing(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from ln_repro.report.tables import Table
 from tests import committed
 from tests.claims.made import made
 from tests.committed import RESULTS
-from tests.examples import recorded
+from tests.examples import record, recorded
 
 EMPTY = {"area", "base", "br", "circle", "col", "hr", "img", "input", "line", "link", "meta", "path", "use"}
 
@@ -62,10 +62,10 @@ def test_it_is_one_file_whose_links_lead_somewhere(text: str) -> None:
 
 def test_what_a_table_or_a_name_says_cannot_break_the_page() -> None:
     table = Table(["<i>"], [["</script><b>x</b>"]])
-    written = page([Run(recorded(exp="<i>"))], {"A": table}, {})
+    written = page([Run(recorded(axes=record()["axes"] | {"norm": "<i>"}))], {"A": table}, {})
     assert "<b>x</b>" not in written and "<i>" not in written
     data = json.loads(re.findall('<script type="application/json" id="data">(.*?)</script>', written, re.DOTALL)[0])
-    assert data["arms"][0]["exp"] == "<i>"
+    assert data["arms"][0]["norm"] == "<i>"
 
 
 def test_runs_of_another_length_are_another_arm_than_those_of_their_name() -> None:
@@ -75,10 +75,13 @@ def test_runs_of_another_length_are_another_arm_than_those_of_their_name() -> No
 
 def test_arms_of_different_depths_and_ramps_are_told_apart() -> None:
     part: dict[str, Any] = {"schedule__part": "encoder"}
-    (usual,), (deep,), (encoder,), (ramp,) = (arms_of([made(exp, **changes)]) for exp, changes in (
+    step: dict[str, Any] = {"schedule__decay": "step", "schedule__step_update": 16, "schedule__step_reset": "encoder"}
+    (usual,), (deep,), (encoder,), (ramp,), (burst,) = (arms_of([made(exp, **changes)]) for exp, changes in (
         ("toy_postln_warm", {"model__layers": 6}), ("toy_postln_warm", {"model__layers": 12}),
-        ("toybert_postln_warm_linear", {"model__layers": 12}), ("toy_postln_warm", part)))  # fmt: skip
+        ("toybert_postln_warm_linear", {"model__layers": 12}), ("toy_postln_warm", part),
+        ("toy_postln_warm", step)))  # fmt: skip
     assert deep["schedule"] == f"{usual['schedule']}, 12+12 layers"
+    assert burst["schedule"] == "warm-up over 400 updates, step, after 16 updates, new encoder"
     assert encoder["schedule"].endswith(", 12 layers") and ramp["schedule"].endswith("of the encoder alone")
 
 

@@ -2,10 +2,23 @@
 // The curves of all runs: filters, two charts that point at the same arm, and the table that is their key.
 
 const form = document.querySelector(".filters");
-const rows = [...document.querySelectorAll("#arms tr[data-arm]")];
+const rows = DATA.arms.map(tableRow);
 const hosts = [...document.querySelectorAll(".chart[data-explore]")];
 let drawn = [];
 let pinned = null;
+
+/** Return the row of an arm in the table. */
+function tableRow(arm, number) {
+  const row = document.getElementById("arm").content.firstElementChild.cloneNode(true);
+  row.dataset.arm = number;
+  row.querySelector("svg").classList.add(arm.warm ? "warm" : arm.decay);
+  row.querySelector("line").style.stroke = `var(--${arm.norm}-${arm.optimizer}, var(--other))`;
+  row.querySelector("button").textContent = arm.name;
+  const corpus = form.querySelector(`[name=data][value="${arm.data}"] + span`).textContent;
+  const cells = [corpus, arm.schedule, arm.rate, arm.nll, arm.bleu, arm.seeds];
+  row.querySelectorAll("td").forEach((cell, column) => { cell.textContent = cells[column]; });
+  return row;
+}
 
 /** Return which values are ticked, by the name of the filter. */
 function chosen() {
@@ -53,6 +66,7 @@ function pin(arm) {
   for (const row of rows) row.querySelector("button").setAttribute("aria-pressed", String(+row.dataset.arm === pinned));
 }
 
+document.querySelector("#arms tbody").append(...rows);
 for (const row of rows) {
   const arm = +row.dataset.arm;
   row.addEventListener("pointerenter", () => emphasise(arm));
