@@ -215,7 +215,9 @@ def collapse_table(runs: Sequence[Run]) -> Table:
                 row += [f"{probed[update]['cosine'][stack][-1]:.3g}", _rounded(gradient.get(update), ".3g")]
             row += [f"{probed[update]['nll'][mode]:.2f}" for mode in ("eval", "dropout")]
             rows.append([*row, run.record.id])
-    return Table(columns, rows)
+    return Table(
+        columns, rows, ["gradient: W2's in the first layer, over that at update 0; NLL: on the probes' batches"]
+    )
 
 
 def _ramped(evidence: Evidence) -> dict[str, list[str]]:

@@ -134,7 +134,6 @@ def test_in_the_papers_model_the_stacks_without_a_ramp_collapse_in_the_first_epo
     assert len(archive.stopped) == 4 and not any(run.record.bleu.test for run in archive.stopped)
     (falling,) = (run for run in archive.stopped if run.record.exp.endswith("_decoder"))
     assert falling.final_nll == min(row.valid_nll_loss or 0 for row in falling.record.epochs)
-    assert {round(run.record.data.source_blind_bits or 0, 1) for run in (*ended, *archive.stopped)} == {6.4}
     (in_fp32,) = (run for run in ended if run.record.axes.precision == "fp32")
     for run in (in_fp32, *archive.stopped):
         start, early = (probes(run, "collapse")[update] for update in (0, 32))
