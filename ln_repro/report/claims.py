@@ -15,7 +15,7 @@ from ln_repro.claims.words import display_name
 from ln_repro.report.tables import Table
 from ln_repro.system.progress import plural
 
-LEADING = ("MT-1.anchored", "MT-4", "MT-5.bleu")
+LEADING = ("MT-1.anchored", "MT-4", "MT-5")
 """The claims in the README: whether warm-up is needed, whether Pre-LN is as good, whether it is faster."""
 SYMBOLS = {REPRODUCED: "✓", CONTRADICTED: "✗", INCONCLUSIVE: "?", NOT_RUN: "–"}
 COLOURS = {REPRODUCED: "green", CONTRADICTED: "red", INCONCLUSIVE: "yellow", NOT_RUN: "dim"}

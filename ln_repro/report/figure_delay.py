@@ -1,7 +1,7 @@
-"""The figure of delays: how long the tokens of an encoder stay alike in runs that train, and how long these take."""
+"""The figure of delays: how many updates a run takes to learn, with a ramp on none, one or both stacks."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -9,18 +9,15 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ln_repro.claims.causes import probes
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.judge import Archive
 from ln_repro.claims.metrics import falling, reached
 from ln_repro.claims.words import SCHEME_NAMES
 from ln_repro.records.archive import Run
-from ln_repro.report.figure_collapse import BEFORE, RAMPS, Look
+from ln_repro.report.figure_collapse import RAMPS, Look
 from ln_repro.report.plotting import COLOURS, WIDTH, draw_once, name_line, rate_axis
 
 SETTING = "toy"
-ALIKE = {"multi30k6": ("Multi30k at 0.002", 0.002, ["warm"]), "toy": ("Toy at 0.001", 0.001, ["warm", "warm_encoder"])}
-"""Settings in which the cosine is shown, with their title, the rate, and the ramps of both placements."""
 LEARNED = 2.0
 """Training loss in bits: that of a model that ignores the source stays above 3 (with label smoothing), a good one's is
 1.4."""
@@ -54,13 +51,6 @@ def runs_of(evidence: Evidence, norm: str, ramp: str) -> Mapping[float, Sequence
     return {rate: runs for rate, runs in curve.items() if RATES[0] <= rate <= RATES[1]}
 
 
-def alike(runs: Iterable[Run]) -> dict[float, list[float]]:
-    """Return the mean pairwise cosine of the encoder's output, of each probed run, by update that all of them have."""
-    probed = [by_update for run in runs if (by_update := probes(run, "collapse"))]
-    shared = sorted(set.intersection(*map(set, probed))) if probed else []
-    return {max(at, BEFORE): [of_run[at]["cosine"]["encoder"][-1] for of_run in probed] for at in shared}
-
-
 def updates_to_learn(evidence: Evidence, norm: str, ramp: str) -> dict[float, list[float]]:
     """Return the updates after which each run of an arm has `LEARNED`, by rate."""
     return {rate: [min(reached(falling(run), LEARNED, falling=True), NEVER) for run in runs]
@@ -69,27 +59,19 @@ def updates_to_learn(evidence: Evidence, norm: str, ramp: str) -> dict[float, li
 
 def draw_delay(archive: Archive, out: Path) -> list[Path]:
     """Draw the figure from runs with new seeds into a folder; none if an arm lacks them."""
-    parts = {setting: archive.replication.get(setting, Evidence()) for setting in ALIKE}
-    cosines, used = {}, list[Run]()
-    for setting, (title, rate, ramps) in ALIKE.items():
-        runs = {(norm, ramp): runs_of(parts[setting], norm, ramp).get(rate, []) for norm in COLOURS for ramp in ramps}
-        cosines[title] = [line(*arm, alike(of_arm)) for arm, of_arm in runs.items()]
-        used += [run for of_arm in runs.values() for run in of_arm]
-    times = {norm: [line(norm, ramp, updates_to_learn(parts[SETTING], norm, ramp)) for ramp in RAMPS]
+    evidence = archive.replication.get(SETTING, Evidence())
+    times = {norm: [line(norm, ramp, updates_to_learn(evidence, norm, ramp)) for ramp in RAMPS]
              for norm in COLOURS}  # fmt: skip
-    if not all(drawn.values for lines in (*cosines.values(), *times.values()) for drawn in lines):
+    if not all(drawn.values for lines in times.values() for drawn in lines):
         return []
-    used += [run for norm in COLOURS for ramp in RAMPS for of_rate in runs_of(parts[SETTING], norm, ramp).values()
-             for run in of_rate]  # fmt: skip
-    ids = dict.fromkeys(run.record.id for run in used)
-    return [draw_once(out / "delay.png", ids, _draw, cosines, times)]
+    ids = [run.record.id for norm in COLOURS for ramp in RAMPS for runs in runs_of(evidence, norm, ramp).values()
+           for run in runs]  # fmt: skip
+    return [draw_once(out / "delay.png", ids, _draw, times)]
 
 
-def _draw(cosines: Mapping[str, Sequence[Line]], times: Mapping[str, Sequence[Line]], figure: Figure) -> None:
-    """Draw the times above, the cosines below."""
-    figure.set_size_inches(WIDTH, 4.6)
-    above, below = figure.subplots(2, 2, height_ratios=(1.2, 1))
-    for axis, (norm, lines) in zip(above, times.items(), strict=True):
+def _draw(times: Mapping[str, Sequence[Line]], figure: Figure) -> None:
+    figure.set_size_inches(WIDTH, 2.5)
+    for axis, (norm, lines) in zip(figure.subplots(1, 2), times.items(), strict=True):
         for place, drawn in enumerate(lines):
             _draw_times(axis, drawn, 2 ** (0.08 * (place - 1.5)))
         rate_axis(axis, {rate for drawn in lines for rate in drawn.values})
@@ -102,21 +84,7 @@ def _draw(cosines: Mapping[str, Sequence[Line]], times: Mapping[str, Sequence[Li
             rate, *shift = BESIDE[norm, ramp]
             at = min(drawn.values, key=lambda place: abs(place - rate))
             name_line(axis, drawn.look.name, at, median(drawn.values[at]), shift, color=drawn.look.colour, ha="center")
-    for axis, (title, lines) in zip(below, cosines.items(), strict=True):
-        for drawn in lines:
-            for seed in zip(*drawn.values.values(), strict=True):
-                axis.plot([*drawn.values], seed, color=drawn.look.colour, linewidth=0.5, alpha=0.35)
-            medians = [median(of_seeds) for of_seeds in drawn.values.values()]
-            axis.plot([*drawn.values], medians, color=drawn.look.colour, linestyle=drawn.look.style)
-        for norm, colour in COLOURS.items():
-            first = next(drawn for drawn in lines if drawn.look.colour == colour).values
-            height = median(next(iter(first.values())))
-            name_line(axis, SCHEME_NAMES[norm], BEFORE, height, (0, 8), color=colour, ha="left")
-        axis.set_xscale("log", base=2)
-        axis.set_xticks([BEFORE, 1, 8, 64, 256, 1024], ["0", "1", "8", "64", "256", "1024"])
-        axis.minorticks_off()
-        axis.set(title=f"{title}: cosine of tokens, encoder", xlabel="update", ylim=(-0.03, 1.05))
-    figure.subplots_adjust(0.07, 0.1, 0.99, 0.94, wspace=0.16, hspace=0.42)
+    figure.subplots_adjust(0.07, 0.17, 0.99, 0.9, wspace=0.16)
 
 
 def _draw_times(axis: Axes, drawn: Line, aside: float) -> None:

@@ -17,7 +17,7 @@ from ln_repro.report.arena import limit_words
 from ln_repro.report.figure_burst import ROWS, draw_burst
 from ln_repro.report.figure_collapse import collapses
 from ln_repro.report.figure_convergence import FASTER, FIGURE_4B, SLOWER, catches_up, curves, draw_convergence
-from ln_repro.report.figure_delay import NEVER, alike, draw_delay, runs_of, updates_to_learn
+from ln_repro.report.figure_delay import NEVER, draw_delay, updates_to_learn
 from ln_repro.report.figure_initialisation import draw_initialisation
 from ln_repro.report.figure_ramp import counted, draw_ramp, maps
 from ln_repro.report.figure_rates import FLOOR, columns, draw_rates
@@ -111,8 +111,7 @@ def test_bursts_are_drawn_if_no_arm_is_missing(tmp_path: Path) -> None:
 
 
 def test_below_the_limits_a_ramp_on_the_encoder_alone_is_the_best(tmp_path: Path) -> None:
-    parts = committed.archive().replication
-    toy, multi30k = parts["toy"], parts["multi30k6"]
+    toy = committed.archive().replication["toy"]
     encoder, *others = (
         updates_to_learn(toy, "postln", ramp) for ramp in ("warm_encoder", "nowarm", "warm_decoder", "warm")
     )
@@ -124,10 +123,6 @@ def test_below_the_limits_a_ramp_on_the_encoder_alone_is_the_best(tmp_path: Path
     for _, _, over_lr50, *effects in rows:
         on_encoder, on_decoder, on_both = (float(effect.split()[0][1:]) for effect in effects)
         assert float(over_lr50) < 1 and on_encoder > max(on_decoder, on_both)
-    post, pre = (alike(runs_of(multi30k, norm, "warm")[2e-3]) for norm in ("postln", "preln"))
-    assert min(post[1024]) > 0.5 > 0.2 > max(pre[256])
-    deepnorm = runs_of(toy, "deepnorm", "nowarm")[1e-3]
-    assert min(alike(deepnorm)[256]) > 0.99 and max(updates_to_learn(toy, "deepnorm", "nowarm")[1e-3]) < 500
     assert draw_delay(archive([]), tmp_path) == []
 
 
