@@ -96,11 +96,6 @@ def all_of(verdicts: Iterable[str]) -> str:
     return max(verdicts, key=VERDICTS.index, default=INCONCLUSIVE)
 
 
-def any_of(verdicts: Iterable[str]) -> str:
-    """Return the best verdict, for a rule of which one part must hold; contradicted without parts."""
-    return min(verdicts, key=VERDICTS.index, default=CONTRADICTED)
-
-
 def fisher_exact(hits: int, of: int, other_hits: int, other_of: int) -> float:
     """Return the two-sided p-value of Fisher's exact test: the probability of all tables no likelier than this one."""
     total, drawn = of + other_of, hits + other_hits

@@ -107,22 +107,11 @@ def compare(theirs: Run, ours: Run, kept: Sequence[Run]) -> Comparison:
         raise UserError(f"{theirs.record.id}: nothing to compare; the new run needs at least {first_update} updates")
     cut = _cut_short(theirs, ours)
     diverged = [_diverged(run, ours.record.updates if cut else math.inf) for run in (theirs, ours)]
-    apart = next((_apart(then[key], now[key]) for key in shared if key.kind == LOSS), None)
-    begins = "the record has no training losses"
-    if apart is not None:
-        begins = f"the first losses differ by {apart:.1e}, relative to the record's (rounding: up to "
-        begins += f"{HALF_THE_DIGITS:.1e})"
-    alike = ROUNDING if apart is not None and apart <= HALF_THE_DIGITS else SAME
-    last = {key.kind: key for key in shared if then[key] is not None}
-    final = [key for kind, key in last.items() if kind != LOSS] or list(last.values())
-    by_seed = {run.record.axes.seed: series(run) for run in (*kept, theirs) if arm_of(run) == arm_of(theirs)}
-    of_arm = {key: [value for run in by_seed.values() if (value := run.get(key)) is not None] for key in final}
-    intervals = {} if any(diverged) else {key: _expected(key, then[key], of_arm[key], len(final)) for key in final}
+    alike, begins = _beginning(then, now, shared)
+    intervals, where = _end(theirs, kept, then, shared)
+    if any(diverged):
+        intervals = {}
     outside = [key for key, (low, high) in intervals.items() if not low <= _finite(now[key]) <= high]
-    seeds = min(map(len, of_arm.values()), default=0)
-    where = f"in the range expected for {LEVEL:.0%} of this arm's runs (from {seeds} seeds)"
-    if seeds < SEEDS:
-        where = f"within {LOOSE:.0%} of the record, a loose bound (an interval needs {SEEDS} seeds, not {seeds})"
     if (diverged[0] is None) != (diverged[1] is None):
         words = [f"diverged at update {update}" if update else "not diverged" for update in diverged]
         grade, reason = DIFFERENT, f"{words[0]} then, {words[1]} now; {begins}"
@@ -130,13 +119,37 @@ def compare(theirs: Run, ours: Run, kept: Sequence[Run]) -> Comparison:
         grade, reason = EQUAL, f"all {len(shared)} numbers that both have are the same"
     elif any(diverged):
         grade, reason = alike, f"both diverged, at update {diverged[0]} then and {diverged[1]} now; {begins}"
-    elif not final:
+    elif not intervals:
         grade, reason = DIFFERENT, f"{begins}; no later number of the record is finite"
     elif outside:
         grade, reason = DIFFERENT, f"{begins}; {', '.join(map(_label, outside))}: not {where}"
     else:
         grade, reason = alike, f"{begins}; the end is {where}"
     return Comparison(grade, reason, _table(shared, then, now, intervals))
+
+
+def _beginning(then: Series, now: Series, shared: Sequence[Key]) -> tuple[str, str]:
+    """Return the grade that the first losses allow, and how far they are apart in words."""
+    first = next((key for key in shared if key.kind == LOSS), None)
+    if first is None:
+        return SAME, "the record has no training losses"
+    apart = _apart(then[first], now[first])
+    words = f"the first losses differ by {apart:.1e}, relative to the record's (rounding: up to {HALF_THE_DIGITS:.1e})"
+    return ROUNDING if apart <= HALF_THE_DIGITS else SAME, words
+
+
+def _end(theirs: Run, kept: Sequence[Run], then: Series, shared: Sequence[Key]) -> tuple[dict[Key, Interval], str]:
+    """Return the intervals in which the last numbers of each kind are expected, and what these are in words."""
+    last = {key.kind: key for key in shared if then[key] is not None}
+    final = [key for kind, key in last.items() if kind != LOSS] or list(last.values())
+    by_seed = {run.record.axes.seed: series(run) for run in (*kept, theirs) if arm_of(run) == arm_of(theirs)}
+    of_arm = {key: [value for run in by_seed.values() if (value := run.get(key)) is not None] for key in final}
+    intervals = {key: _expected(key, then[key], of_arm[key], len(final)) for key in final}
+    seeds = min(map(len, of_arm.values()), default=0)
+    words = f"in the range expected for {LEVEL:.0%} of this arm's runs (from {seeds} seeds)"
+    if seeds < SEEDS:
+        words = f"within {LOOSE:.0%} of the record, a loose bound (an interval needs {SEEDS} seeds, not {seeds})"
+    return intervals, words
 
 
 def _comparable(theirs: Run, ours: Run) -> tuple[Series, Series]:

@@ -12,7 +12,7 @@ from functools import partial
 from ln_repro.claims.causes import ARMS, VANISHING, layer_gradients, separation, unevenness_after
 from ln_repro.claims.criteria import Claim, Finding, OverRates, Report, Rule, Trains, Within
 from ln_repro.claims.evidence import Evidence, Rate
-from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, LOG, REPRODUCED, all_of, any_of
+from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, LOG, REPRODUCED, VERDICTS, all_of
 from ln_repro.claims.metrics import BLEU, LEVELS, NLL_RATIO, SEEDS, SHARE, TIMES_TO_FALL, Count, Effect, Metric
 from ln_repro.claims.rules.amendments import REGISTRY, SECOND, SECOND_AMENDMENT, amended
 from ln_repro.claims.rules.mt import NO_FASTER, TRAINED_BLEU
@@ -70,7 +70,8 @@ class DeepAlone(OverRates):
             verdicts.append(all_of(finding.verdict for finding in findings) if seeds[-1] >= SEEDS else INCONCLUSIVE)
             texts.append(f"{depth} layers: {', '.join(map(str, findings))}")
             runs += [run for arm in self.arms for run in part.arms[arm].values()]
-        result, depths = any_of(verdicts), len(self.layers) or LEAST_DEPTHS
+        result = min(verdicts, key=VERDICTS.index, default=CONTRADICTED)  # the best: the rule need hold at one depth
+        depths = len(self.layers) or LEAST_DEPTHS
         if result == CONTRADICTED and len(verdicts) < depths:
             result = INCONCLUSIVE
         needs = f"{SEEDS} seeds at each of {depths} depths" if result == INCONCLUSIVE else None

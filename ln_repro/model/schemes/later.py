@@ -240,9 +240,7 @@ class DynamicTanh(nn.Module):
 class DyT(PreLN):
     """Pre-LN with `DynamicTanh` in place of every layer norm (Zhu et al. 2025)."""
 
-    @staticmethod
-    def new_norm(width: int) -> nn.Module:
-        return DynamicTanh(width)
+    new_norm = DynamicTanh
 
 
 class DynamicErf(DynamicTanh):
@@ -262,9 +260,7 @@ class Derf(PreLN):
     The initial values are those of the authors' code (except for GPT-2, whose alpha is an option).
     """
 
-    @staticmethod
-    def new_norm(width: int) -> nn.Module:
-        return DynamicErf(width)
+    new_norm = DynamicErf
 
 
 class HeadScale(nn.Module):
