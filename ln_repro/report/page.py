@@ -121,20 +121,22 @@ def _spread(values: Sequence[float], digits: int) -> str:
 
 
 def chart_data(runs: Sequence[Run], arms: Sequence[Json]) -> Json:
-    """Return the data of the charts: runs by id; updates that several runs share are stored once, in ``grids``."""
+    """Return the data of the charts, without names in each row; ``grids`` are the updates and epochs of curves."""
     arm_by_id = {name: number for number, arm in enumerate(arms) for name in arm["ids"]}
-    grids: list[list[int]] = []
-    shown = {}
+    grids: dict[tuple[int, ...], int] = {}
+    shown = []
     for run in runs:
         curve, bleu = run.training_curve, run.curve("test_bleu_tokenised")
         step = max(1, math.ceil(len(curve) / POINTS))
-        updates = [*curve][step - 1 :: step]
-        if updates not in grids:
-            grids.append(updates)
-        shown[run.record.id] = {
-            "arm": arm_by_id[run.record.id], "seed": run.seed, "epoch": [*bleu], "grid": grids.index(updates),
-            "bleu": [round(score, 1) for score in bleu.values()],
-            "train": [round(curve[update], 2) for update in updates],
-        }  # fmt: skip
+        updates, epochs = tuple(curve)[step - 1 :: step], tuple(bleu)
+        shown.append({
+            "id": run.record.id, "arm": arm_by_id[run.record.id], "seed": run.seed,
+            "updates": grids.setdefault(updates, len(grids)), "train": [round(curve[update], 2) for update in updates],
+            "epochs": grids.setdefault(epochs, len(grids)), "bleu": [round(score, 1) for score in bleu.values()],
+        })  # fmt: skip
     described = [{key: value for key, value in arm.items() if key not in ("ids", "exp")} for arm in arms]
-    return {"arms": described, "runs": shown, "grids": grids}
+    return {"arms": _columns(described), "runs": _columns(shown), "grids": [*grids]}
+
+
+def _columns(rows: Sequence[Json]) -> Json:
+    return {"columns": [*rows[0]] if rows else [], "rows": [[*row.values()] for row in rows]}

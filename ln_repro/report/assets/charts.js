@@ -2,6 +2,8 @@
 // Draws the charts of the page with uPlot: one function from series to a chart, with a tip and emphasis.
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
+const named = ({ columns, rows }) => rows.map((row) => Object.fromEntries(columns.map((name, at) => [name, row[at]])));
+const [ARMS, RUNS] = [named(DATA.arms), named(DATA.runs)];
 const DASHES = { dashed: [7, 5], dotted: [2, 4] };
 const charts = new Set();
 
@@ -121,11 +123,11 @@ function draw(host, spec) {
 const dashOf = (arm) => (arm.warm ? "" : arm.decay === "literal" ? "dotted" : "dashed");
 
 /** Return the series of runs: their BLEU by epoch, or their training loss by update. */
-function runSeries(ids, metric) {
-  return ids.map((id) => ({ id, run: DATA.runs[id], arm: DATA.arms[DATA.runs[id].arm] })).map(({ id, run, arm }) => ({
-    id, arm: run.arm, label: `${arm.name}, ${arm.schedule}, peak rate ${arm.rate}, seed ${run.seed} (${id})`,
+function runSeries(runs, metric) {
+  return runs.map((run) => [run, ARMS[run.arm]]).map(([run, arm]) => ({
+    arm: run.arm, label: `${arm.name}, ${arm.schedule}, peak rate ${arm.rate}, seed ${run.seed} (${run.id})`,
     colour: `${arm.norm}-${arm.optimizer}`, dash: dashOf(arm),
-    x: metric === "train" ? DATA.grids[run.grid] : run.epoch, y: metric === "train" ? run.train : run[metric],
+    x: DATA.grids[metric === "train" ? run.updates : run.epochs], y: run[metric],
   })).filter((series) => series.x.length);
 }
 

@@ -2,7 +2,7 @@
 // The curves of all runs: filters, two charts that point at the same arm, and the table that is their key.
 
 const form = document.querySelector(".filters");
-const rows = DATA.arms.map(tableRow);
+const rows = ARMS.map(tableRow);
 const hosts = [...document.querySelectorAll(".chart[data-explore]")];
 let drawn = [];
 let pinned = null;
@@ -43,21 +43,21 @@ function emphasise(arm) {
 /** Show the arms that pass the filters, and draw their runs. */
 function show() {
   const wanted = chosen();
-  const passes = DATA.arms.map((arm) => Object.entries(wanted).every(([name, values]) => values.has(String(arm[name]))));
-  const ids = Object.keys(DATA.runs).filter((id) => passes[DATA.runs[id].arm]);
-  const corpus = Object.values(DATA.runs).filter((run) => wanted.data.has(DATA.arms[run.arm].data)).length;
+  const passes = ARMS.map((arm) => Object.entries(wanted).every(([name, values]) => values.has(String(arm[name]))));
+  const runs = RUNS.filter((run) => passes[run.arm]);
+  const corpus = RUNS.filter((run) => wanted.data.has(ARMS[run.arm].data)).length;
   for (const row of rows) row.hidden = !passes[row.dataset.arm];
   if (pinned != null && !passes[pinned]) pin(null);
   drawn.forEach((one) => one.remove());
   drawn = [];
   for (const host of hosts) {
     const metric = host.dataset.explore;
-    const series = runSeries(ids, metric);
+    const series = runSeries(runs, metric);
     const [x, y] = AXES[metric];
     host.dataset.series = series.length;
     if (series.length) drawn.push(draw(host, { x, y, series, focus: (one) => emphasise(one?.arm) }));
   }
-  document.getElementById("shown").value = `${ids.length} of ${corpus} runs shown`;
+  document.getElementById("shown").value = `${runs.length} of ${corpus} runs shown`;
   emphasise(null);
 }
 
