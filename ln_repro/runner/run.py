@@ -164,23 +164,9 @@ class Session:
                     break
                 decoder.stop_if_idle()
                 time.sleep(POLL_SECONDS)
-                stopped = bool(stop)  # read before the check: torchrun stops this process after another one's failure
-                self._check_others(trainer)
-                if stopped:
-                    self.say("stopping: the trainer saves its state")
-                    trainer.stop()
-                    if trainer.poll() == 1:  # torchrun stops this process if another one is killed
-                        self._check_others(trainer)
-                        trainer.check()
-                    again = "the same command without rerun=true" if self.experiment.rerun else "the same command"
-                    raise Interrupted(f"interrupted; {again} resumes the run in {self.folder.path}")
-                if self.lock.taken_over:
-                    trainer.kill()  # not terminate(): it must not save into a directory that another process uses
-                    self.lock.check()
-                trainer.check()
+                self._check(trainer, stop)
             self.lock.check()
-            self._check_others(trainer)
-            trainer.check()
+            self._check(trainer)
             if (trained := len(self._averaged())) < (average := self.experiment.eval.average):
                 epochs = plural(trained, "epoch")
                 self.say(f"the average is not scored: eval.average={average}, but training had only {epochs}")
@@ -188,6 +174,23 @@ class Session:
             trainer.terminate()  # the trainer saves its state while the decoder stops
             decoder.stop()
             trainer.stop()
+
+    def _check(self, trainer: process.Worker, stop: Sequence[int] = ()) -> None:
+        """Raise what ends the run early: a failure, a stop signal, or another process that took over the directory."""
+        stopped = bool(stop)  # read before the check: torchrun stops this process after another one's failure
+        self._check_others(trainer)
+        if stopped:
+            self.say("stopping: the trainer saves its state")
+            trainer.stop()
+            if trainer.poll() == 1:  # torchrun stops this process if another one is killed
+                self._check_others(trainer)
+                trainer.check()
+            again = "the same command without rerun=true" if self.experiment.rerun else "the same command"
+            raise Interrupted(f"interrupted; {again} resumes the run in {self.folder.path}")
+        if self.lock.taken_over:
+            trainer.kill()  # not terminate(): it must not save into a directory that another process uses
+            self.lock.check()
+        trainer.check()
 
     def _check_others(self, trainer: process.Worker) -> None:
         """Raise the failure that a process of this run, if torchrun started several, has recorded."""
