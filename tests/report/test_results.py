@@ -32,6 +32,16 @@ def test_of_seeds_with_a_ramp_on_a_part_of_the_model_the_text_names_a_few() -> N
     assert min(norm for curve in relative_gradients(failing).values() for norm in curve.values()) > 1e-4
 
 
+def test_on_multi30k_a_ramp_on_the_encoder_alone_is_not_the_fastest() -> None:
+    evidence = committed.archive().replication["multi30k6"]
+    both, encoder = (sorted(run.final_nll for run in evidence.curve(f"postln_warm{part}")[0.001])
+                     for part in ("", "_encoder"))  # fmt: skip
+    assert [f"{nll:.2f}" for nll in (encoder[0], encoder[-1], both[0], both[-1])] == ["2.89", "3.63", "2.81", "2.84"]
+    assert len(both) == len(encoder) == 3
+    below = [run.bleu for run in evidence.curve("postln_warm")[0.002] if not evidence.trained(run)]
+    assert sorted(map(round, below)) == [34, 35]
+
+
 def test_the_ramp_that_post_ln_needs_grows_with_the_rate_and_pre_ln_hardly_needs_any() -> None:
     archive = committed.archive()
     post, pre = (counted(archive, maps(archive)[norm]) for norm in ("postln", "preln"))
