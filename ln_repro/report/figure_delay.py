@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -32,16 +31,8 @@ BESIDE = {
 """By placement and ramp: the rate at which the name of the line stands, and how far right and above it."""
 
 
-class Line(NamedTuple):
-    """An arm's look, and its values by update or rate, of each seed."""
-
-    look: Look
-    values: Mapping[float, Sequence[float]]
-
-
-def line(norm: str, ramp: str, values: Mapping[float, Sequence[float]]) -> Line:
-    """Return the line of an arm: its colour is that of the norm placement, its style that of the ramp."""
-    return Line(RAMPS[ramp]._replace(colour=COLOURS[norm]), values)
+Times = Mapping[float, Sequence[float]]
+"""The updates that each seed takes to learn, by rate."""
 
 
 def runs_of(evidence: Evidence, norm: str, ramp: str) -> Mapping[float, Sequence[Run]]:
@@ -51,7 +42,7 @@ def runs_of(evidence: Evidence, norm: str, ramp: str) -> Mapping[float, Sequence
     return {rate: runs for rate, runs in curve.items() if RATES[0] <= rate <= RATES[1]}
 
 
-def updates_to_learn(evidence: Evidence, norm: str, ramp: str) -> dict[float, list[float]]:
+def updates_to_learn(evidence: Evidence, norm: str, ramp: str) -> Times:
     """Return the updates after which each run of an arm has `LEARNED`, by rate."""
     return {rate: [min(reached(falling(run), LEARNED, falling=True), NEVER) for run in runs]
             for rate, runs in runs_of(evidence, norm, ramp).items()}  # fmt: skip
@@ -60,40 +51,39 @@ def updates_to_learn(evidence: Evidence, norm: str, ramp: str) -> dict[float, li
 def draw_delay(archive: Archive, out: Path) -> list[Path]:
     """Draw the figure from runs with new seeds into a folder; none if an arm lacks them."""
     evidence = archive.replication.get(SETTING, Evidence())
-    times = {norm: [line(norm, ramp, updates_to_learn(evidence, norm, ramp)) for ramp in RAMPS]
-             for norm in COLOURS}  # fmt: skip
-    if not all(drawn.values for lines in times.values() for drawn in lines):
+    times = {norm: {ramp: updates_to_learn(evidence, norm, ramp) for ramp in RAMPS} for norm in COLOURS}
+    if not all(by_rate for of_norm in times.values() for by_rate in of_norm.values()):
         return []
     ids = [run.record.id for norm in COLOURS for ramp in RAMPS for runs in runs_of(evidence, norm, ramp).values()
            for run in runs]  # fmt: skip
     return [draw_once(out / "delay.png", ids, _draw, times)]
 
 
-def _draw(times: Mapping[str, Sequence[Line]], figure: Figure) -> None:
+def _draw(times: Mapping[str, Mapping[str, Times]], figure: Figure) -> None:
     figure.set_size_inches(WIDTH, 2.5)
-    for axis, (norm, lines) in zip(figure.subplots(1, 2), times.items(), strict=True):
-        for place, drawn in enumerate(lines):
-            _draw_times(axis, drawn, 2 ** (0.08 * (place - 1.5)))
-        rate_axis(axis, {rate for drawn in lines for rate in drawn.values})
+    for axis, (norm, of_norm) in zip(figure.subplots(1, 2), times.items(), strict=True):
+        for place, (ramp, by_rate) in enumerate(of_norm.items()):
+            look = RAMPS[ramp]._replace(colour=COLOURS[norm])
+            _draw_times(axis, look, by_rate, 2 ** (0.08 * (place - 1.5)))
+            rate, *shift = BESIDE[norm, ramp]
+            at = min(by_rate, key=lambda near: abs(near - rate))
+            name_line(axis, look.name, at, median(by_rate[at]), shift, color=look.colour, ha="center")
+        rate_axis(axis, {rate for by_rate in of_norm.values() for rate in by_rate})
         axis.set_yscale("log", base=2)
         axis.set_yticks([250, 500, 1000, NEVER], ["250", "500", "1000", "never"])
         axis.minorticks_off()
         axis.set(xlabel="peak learning rate", ylim=(170, 2150))
         axis.set_title(f"{SCHEME_NAMES[norm]}: updates to learn, with a ramp on …")
-        for ramp, drawn in zip(RAMPS, lines, strict=True):
-            rate, *shift = BESIDE[norm, ramp]
-            at = min(drawn.values, key=lambda place: abs(place - rate))
-            name_line(axis, drawn.look.name, at, median(drawn.values[at]), shift, color=drawn.look.colour, ha="center")
     figure.subplots_adjust(0.07, 0.17, 0.99, 0.9, wspace=0.16)
 
 
-def _draw_times(axis: Axes, drawn: Line, aside: float) -> None:
+def _draw_times(axis: Axes, look: Look, by_rate: Times, aside: float) -> None:
     """Draw the seeds of an arm, those that never learn a little aside, and a line through the medians that do."""
-    for rate, times in drawn.values.items():
+    for rate, times in by_rate.items():
         places = [rate * (aside if time == NEVER else 1) for time in times]
-        axis.plot(places, times, drawn.look.mark, color=drawn.look.colour, markersize=2.8, alpha=0.6)
-    medians = {rate: median(times) for rate, times in drawn.values.items()}
+        axis.plot(places, times, look.mark, color=look.colour, markersize=2.8, alpha=0.6)
+    medians = {rate: median(times) for rate, times in by_rate.items()}
     rates = sorted({rate * 2**step for rate in medians for step in (0, 1)})  # where it has no runs, the line breaks
     heights = [medians.get(rate, NEVER) for rate in rates]
-    axis.plot(rates, [math.nan if height == NEVER else height for height in heights], color=drawn.look.colour,
-              linestyle=drawn.look.style)  # fmt: skip
+    axis.plot(rates, [math.nan if height == NEVER else height for height in heights], color=look.colour,
+              linestyle=look.style)  # fmt: skip
