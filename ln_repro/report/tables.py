@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-DOCUMENTS = ("README.md", "docs/results.md")
+DOCUMENTS = ("README.md", "docs/results.md", "docs/further.md")
 """Documents with tables in them, each between two marks that name it and say whether it is in Markdown or HTML."""
 MARKED = re.compile(r"(<!-- (table|html): ([\w.-]+) -->\n).*?(<!-- /\2 -->\n)", re.DOTALL)
 WIDTH = 100  # width of lines in HTML; a row in Markdown is one line
