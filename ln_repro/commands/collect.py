@@ -30,13 +30,7 @@ def collect_command(options: argparse.Namespace) -> int:
         archive = stopped_folder(archive)
     if not options.records and not (CHECKOUT / "pyproject.toml").is_file():
         raise UserError("collect: give --records DIR, the folder to copy the records to (this is not a checkout)")
-    folders = [find_run(word, runs_folder()) for word in options.runs] or runs_under(runs_folder())
-    if options.stopped and not options.runs:
-        raise UserError("collect: --stopped needs the runs, because others may go on")
-    records = {folder: stopped(folder) if options.stopped else folder.record for folder in folders}
-    if unfinished := [str(folder.path) for folder, record in records.items() if options.runs and record is None]:
-        raise UserError(f"collect: {', '.join(unfinished)}: not a finished run (it has no record.json)")
-    finished = [(folder, record) for folder, record in records.items() if record is not None]
+    ended = _ended(options)
     arms = Arms(archive) if not (options.runs or options.records or options.all) else None
     left_out = refused = 0
     with explained(archive, "--records"):
@@ -45,7 +39,7 @@ def collect_command(options: argparse.Namespace) -> int:
             known = {record.id: record for record in read_kept(archive).records}
             new: dict[str, list[tuple[Record, Mapping[str, bytes]]]] = {}
             done: dict[RunFolder, str] = {}
-            for folder, record in finished:
+            for folder, record in ended.items():
                 try:
                     if arms and deviates(Run(record), arms):
                         left_out += 1
@@ -65,7 +59,7 @@ def collect_command(options: argparse.Namespace) -> int:
                 add(archive, setting, runs)
             for folder, words in done.items():
                 print(f"{folder.path}: {words}")
-    if not finished:
+    if not ended:
         print(f"no finished runs in {runs_folder()}")
     if left_out:
         reason = "on other text, or with settings that differ from the experiment's; --all includes them"
@@ -73,6 +67,17 @@ def collect_command(options: argparse.Namespace) -> int:
     if refused < len(done):
         print(f"the records are in {archive}")
     return 1 if refused else 0
+
+
+def _ended(options: argparse.Namespace) -> dict[RunFolder, Record]:
+    """Return the runs that have ended, or were stopped, with their records."""
+    if options.stopped and not options.runs:
+        raise UserError("collect: --stopped needs the runs, because others may go on")
+    folders = [find_run(word, runs_folder()) for word in options.runs] or runs_under(runs_folder())
+    records = {folder: stopped(folder) if options.stopped else folder.record for folder in folders}
+    if unfinished := [str(folder.path) for folder, record in records.items() if options.runs and record is None]:
+        raise UserError(f"collect: {', '.join(unfinished)}: not a finished run (it has no record.json)")
+    return {folder: record for folder, record in records.items() if record is not None}
 
 
 def stopped(folder: RunFolder) -> Record:

@@ -134,32 +134,40 @@ def download(raw: Raw, target: Path, expected: str | None, by_hand: str, report:
         UserError: all addresses failed; the message contains each reason and what to do by hand.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    part, reasons = target.with_name(f"{target.name}.part"), {}
+    part, failures = target.with_name(f"{target.name}.part"), []
     for url in raw.urls:
         if expected is None:  # a part, perhaps of another address, could not be checked
             part.unlink(missing_ok=True)
-        for _ in range(ATTEMPTS):
-            begin = part.stat().st_size if part.exists() else 0
-            try:
-                _transfer(url, part, begin, report)
-            except (OSError, http.client.HTTPException) as error:
-                if getattr(error, "errno", None) in FULL + REFUSED:
-                    raise  # an error of the disk, not of the network
-                whole = begin and getattr(error, "code", None) == 416  # the part may be the whole file
-                if not whole:
-                    reasons[url] = str(error)
-                    if getattr(error, "code", 500) < 500:  # no use trying again
-                        break
-                    continue
-            if expected is None or (content := digest(part, expected.split(":")[0])) == expected:
-                part.replace(target)
-                return
-            part.unlink()
-            reasons[url] = f"the content differs, expected {expected}, found {content}"
-            if not begin:  # otherwise, the part may have come from another address or from another version of the file
-                break
-    why = "; ".join(f"{url}: {reason}" for url, reason in reasons.items())
-    raise UserError(f"{target.name} could not be downloaded ({why}); {by_hand}")
+        if not (failure := _fetch(url, part, expected, report)):
+            part.replace(target)
+            return
+        failures.append(f"{url}: {failure}")
+    raise UserError(f"{target.name} could not be downloaded ({'; '.join(failures)}); {by_hand}")
+
+
+def _fetch(url: str, part: Path, expected: str | None, report: Report) -> str:
+    """Transfer the rest of a file, trying again where that may help; return why it failed, or an empty string."""
+    failure = ""
+    for _ in range(ATTEMPTS):
+        begin = part.stat().st_size if part.exists() else 0
+        try:
+            _transfer(url, part, begin, report)
+        except (OSError, http.client.HTTPException) as error:
+            if getattr(error, "errno", None) in FULL + REFUSED:
+                raise  # an error of the disk, not of the network
+            status = getattr(error, "code", 500)
+            if not (begin and status == 416):  # otherwise, the part may be the whole file
+                failure = str(error)
+                if status < 500:  # no use trying again
+                    break
+                continue
+        if expected is None or (content := digest(part, expected.split(":")[0])) == expected:
+            return ""
+        part.unlink()
+        failure = f"the content differs, expected {expected}, found {content}"
+        if not begin:  # otherwise, the part may have come from another address or from another version of the file
+            break
+    return failure
 
 
 def _transfer(url: str, part: Path, offset: int, report: Report) -> None:

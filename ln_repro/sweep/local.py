@@ -75,6 +75,7 @@ class Pool:
         last_busy = time.monotonic()
         try:
             while self.waiting or self.running:
+                self._watch_stacks()
                 self._collect()
                 self._apply_cancellations()
                 self._start()
@@ -136,8 +137,8 @@ class Pool:
             else:
                 yield waiting
 
-    def _collect(self) -> None:
-        """Handle the runs that have ended: report them, or queue them again; report stacks that are none."""
+    def _watch_stacks(self) -> None:
+        """Report stacks whose runs train one by one after all; close the logs of those that have ended."""
         for trainer, log in list(self.stacks.items()):
             ended = trainer.poll() is not None
             for line in log:
@@ -145,27 +146,32 @@ class Pool:
                     self.progress.say(line.rpartition(" | ")[2].strip())
             if ended:
                 self.stacks.pop(trainer).close()
+
+    def _collect(self) -> None:
+        """Handle the runs whose processes have ended."""
         for running in list(self.running):
-            status = running.process.poll()
-            if status is None:
-                continue
-            self.running.remove(running)
-            waiting, holder = running.waiting, running.waiting.planned.folder.holder
-            if self.cancellations.pending(waiting.planned.name):
-                status = Interrupted.exit_code  # even if it was killed by a signal that came as it ended
-            if waiting.planned.done:
-                self._end(waiting)
-            elif holder and not (holder.is_local and holder.pid == running.process.pid):  # another sweep was faster
-                self.waiting.append(waiting)
-            elif status not in FINAL and waiting.failures < self.retries:
-                waiting.failures += 1
-                self.progress.say(f"{waiting.planned.label}: {queued.reason(status, self._log(waiting))}; trying again")
-                self.waiting.insert(0 if self.fail_fast else len(self.waiting), waiting)
-            else:
-                self._end(waiting, status)
-                if self.fail_fast and status != Interrupted.exit_code:
-                    self.progress.say(f"--fail-fast: queued runs not started: {len(self.waiting)}")
-                    self.waiting.clear()
+            if (status := running.process.poll()) is not None:
+                self.running.remove(running)
+                self._settle(running.waiting, running.process.pid, status)
+
+    def _settle(self, waiting: Waiting, pid: int, status: int) -> None:
+        """Report a run whose process has ended, or queue it again."""
+        holder = waiting.planned.folder.holder
+        if self.cancellations.pending(waiting.planned.name):
+            status = Interrupted.exit_code  # even if it was killed by a signal that came as it ended
+        if waiting.planned.done:
+            self._end(waiting)
+        elif holder and not (holder.is_local and holder.pid == pid):  # another sweep was faster
+            self.waiting.append(waiting)
+        elif status not in FINAL and waiting.failures < self.retries:
+            waiting.failures += 1
+            self.progress.say(f"{waiting.planned.label}: {queued.reason(status, self._log(waiting))}; trying again")
+            self.waiting.insert(0 if self.fail_fast else len(self.waiting), waiting)
+        else:
+            self._end(waiting, status)
+            if self.fail_fast and status != Interrupted.exit_code:
+                self.progress.say(f"--fail-fast: queued runs not started: {len(self.waiting)}")
+                self.waiting.clear()
 
     def _apply_cancellations(self) -> None:
         if not self.cancellations.requested():
