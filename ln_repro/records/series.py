@@ -11,8 +11,8 @@ from ln_repro.system.files import Json
 
 POINTS = 60  # of a curve, at most
 CURVE_DIGITS = 5  # significant digits of its losses
-GRADIENT_NORMS, GRADIENT_WEIGHTS = ("norm_of_mean", "mean_of_norms"), ("encoder.w2", "decoder.w2")
-"""The kinds of gradient norms and the weights that a record keeps; its events have all."""
+GRADIENT_NORMS = ("norm_of_mean", "mean_of_norms")
+"""The kinds of gradient norms that a record keeps, of one weight; its events have all."""
 
 
 class TrainingCurve(BaseModel):
@@ -63,10 +63,10 @@ def _reported(name: str, values: Json) -> Json | None:
     if "null" in json.dumps(values):
         return None
     if name == "gradients":
-        return {
-            kind: {weight: values[kind][weight] for weight in GRADIENT_WEIGHTS if weight in values[kind]}
-            for kind in GRADIENT_NORMS
-        }
+        weight = (
+            "decoder.w2" if "decoder.w2" in values["norm_of_mean"] else "encoder.w2"
+        )  # W2, as in the paper's figures
+        return {kind: {weight: values[kind][weight]} for kind in GRADIENT_NORMS}
     if name == "updates":  # the largest change of a matrix, and that of each stack's output
         largest = max(change for of_kind in values["weights"].values() for change in of_kind)
         return {"weights": largest, "outputs": {stack: changes[-1] for stack, changes in values["outputs"].items()}}

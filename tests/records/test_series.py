@@ -40,11 +40,14 @@ def test_a_probe_with_a_value_that_is_not_finite_has_no_values():
 
 def test_of_gradients_and_updates_what_is_reported_is_kept():
     weights = {name: [1.0, 2.0] for name in ("encoder.w2", "decoder.w2", "decoder.w1", "decoder.cross.q")}
+    of_one_stack = {key: {"encoder.w1": [1.0], "encoder.w2": [3.0]} for key in ("norm_of_mean", "mean_of_norms")}
     gradients = {"norm_of_mean": weights, "mean_of_norms": weights, "noise": weights}
     updates = {"weights": {"encoder.w1": [0.1, 0.3], "decoder.w2": [0.2, 0.1]}, "outputs": {"decoder": [0.4, 0.5]}}
-    events = [{"kind": "probe", "name": name, "update": 4, "batches": 2, "values": values}
-              for name, values in (("gradients", gradients), ("updates", updates))]  # fmt: skip
-    first, second = probes(events)
-    kept = {"encoder.w2": [1.0, 2.0], "decoder.w2": [1.0, 2.0]}
-    assert first.values == {"norm_of_mean": kept, "mean_of_norms": kept}
+    events = [
+        {"kind": "probe", "name": name, "update": 4, "batches": 2, "values": values}
+        for name, values in (("gradients", gradients), ("gradients", of_one_stack), ("updates", updates))
+    ]
+    first, masked_lm, second = probes(events)
+    assert first.values == {key: {"decoder.w2": [1.0, 2.0]} for key in of_one_stack}
+    assert masked_lm.values == {key: {"encoder.w2": [3.0]} for key in of_one_stack}
     assert second.values == {"weights": 0.3, "outputs": {"decoder": 0.5}}
