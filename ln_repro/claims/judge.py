@@ -42,7 +42,7 @@ HOURS = {"iwslt": 1.0, "wmt": 22.0, "bert": 150.0, "mrpc": 0.3, "rte": 0.3}
 second; BERT: 1M updates of 131k tokens at 250k tokens a second; fine-tuning: ten checkpoints, two minutes each."""
 OPTIONS = {
     "bert": " data.train=FILE data.valid=FILE", "wikinews": " data.source=FILE",
-    **dict.fromkeys(("mrpc", "rte", "minimrpc", "minirte"), " start=RUN data.source=GLUE"),
+    **dict.fromkeys(("mrpc", "rte", "minimrpc", "minirte"), " start=RUN@EPOCH data.source=GLUE"),
 }  # fmt: skip
 """Options of settings without an address to download their text from, or that start from a run of BERT-1."""
 UNJUDGED = "shown, not judged"  # the note of a claim that has no verdict on purpose

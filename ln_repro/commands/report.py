@@ -2,7 +2,6 @@
 
 import argparse
 import json
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
@@ -14,7 +13,7 @@ from ln_repro.commands.messages import complaints, say
 from ln_repro.errors import UserError
 from ln_repro.experiment.compose import nearest
 from ln_repro.experiment.name import ArmName
-from ln_repro.records.archive import read_theory, records_folder
+from ln_repro.records.archive import given_records, read_theory, records_folder
 from ln_repro.report.arena import arena_data, arena_table
 from ln_repro.report.claims import LEGEND, details, overview
 from ln_repro.report.page import page, page_tables
@@ -24,16 +23,8 @@ from ln_repro.system.files import explained
 from ln_repro.system.paths import CHECKOUT
 
 
-def _records(options: argparse.Namespace) -> Path:
-    """Return the folder of records, or raise `UserError` if it has none."""
-    folder: Path = options.records or records_folder()
-    if not any(folder.glob("*.jsonl")):
-        raise UserError(f"--records: {folder} has no records (SETTING.jsonl, from `ln-repro collect --records DIR`)")
-    return folder
-
-
 def tables_command(options: argparse.Namespace) -> int:
-    folder = _records(options)
+    folder = given_records(options.records)
     archive, findings = read_archive(folder), read_theory(folder).get("findings", [])
     files = all_tables(archive, claim_rows(archive.evidence, archive.replication, findings), findings)
     tables = {name: table for of_file in files.values() for name, table in of_file.items()}
@@ -47,7 +38,7 @@ def tables_command(options: argparse.Namespace) -> int:
 def figures_command(options: argparse.Namespace) -> int:
     from ln_repro.report.figures import draw_all  # loads matplotlib, which the other commands need not
 
-    folder = _records(options)
+    folder = given_records(options.records)
     archive = read_archive(folder)
     with explained(options.out, "--out"):
         paths = draw_all(archive, read_theory(folder), options.out)
@@ -56,7 +47,7 @@ def figures_command(options: argparse.Namespace) -> int:
 
 
 def claims_command(options: argparse.Namespace) -> int:
-    folder = _records(options)
+    folder = given_records(options.records)
     archive = read_archive(folder)
     rows = claim_rows(archive.evidence, archive.replication, read_theory(folder).get("findings", []))
     known, wanted = {row.id.lower(): row.id for row in rows}, {name.lower() for name in options.ids}
@@ -76,7 +67,7 @@ def claims_command(options: argparse.Namespace) -> int:
 
 
 def arena_command(options: argparse.Namespace) -> int:
-    archive = read_archive(_records(options))
+    archive = read_archive(given_records(options.records))
     entries = {name: ranked for name, evidence in sorted(archive.evidence.items())
                if not evidence.starts and (ranked := arena(evidence))}  # fmt: skip
     setting = options.setting.removeprefix("corpus=")

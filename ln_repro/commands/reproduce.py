@@ -11,7 +11,7 @@ from ln_repro.experiment.precision import resolve_precision
 from ln_repro.records.archive import EVENTS, Run, archived_file, read_kept, records_folder
 from ln_repro.records.events import valid_events
 from ln_repro.records.run_dir import RunFolder
-from ln_repro.report.reproduction import DIFFERENT, compare, differences
+from ln_repro.report.reproduction import DIFFERENT, check_length, compare, differences
 from ln_repro.report.tables import markdown
 from ln_repro.runner.again import again
 from ln_repro.runner.run import run
@@ -28,11 +28,12 @@ def reproduce_command(options: argparse.Namespace) -> int:
     experiment = resolve_precision(again(theirs.record, options.overrides))
     if fingerprint(experiment.data, experiment.paths.data) not in (None, theirs.record.data.fingerprint):
         say(f"{options.id} was run on other text: the two can hardly agree")
+    if text := archived_file(folder, theirs.record, EVENTS):
+        theirs = replace(theirs, events=valid_events(text))
+    check_length(theirs, experiment.train.max_update)
     new = RunFolder(run(experiment, say))
     assert new.record
     ours = Run(new.record, new.events.read())
-    if text := archived_file(folder, theirs.record, EVENTS):
-        theirs = replace(theirs, events=valid_events(text))
     print(f"{ours.record.exp}, seed {ours.record.axes.seed}, run again in {new.path}")
     if len(updates := {ours.record.updates, theirs.record.updates}) > 1:
         print(f"only what both have is compared: {min(updates)} of {max(updates)} updates")

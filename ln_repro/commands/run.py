@@ -13,6 +13,7 @@ from ln_repro.experiment import compose
 from ln_repro.experiment.name import Name
 from ln_repro.experiment.precision import resolve_precision
 from ln_repro.experiment.settings import Experiment, build
+from ln_repro.sweep.grid import SweepRequest
 from ln_repro.sweep.queued import read
 from ln_repro.system.distributed import this_rank
 
@@ -78,8 +79,9 @@ def run_command(arguments: list[str]) -> int:
     if options.help or options.list:
         print(HELP if options.help else _experiments())
         return 0
-    if any(override.startswith("hydra/launcher=") for override in overrides):
-        raise UserError("hydra/launcher: is not supported; use `ln-repro sweep grid=NAME launcher=slurm` for Slurm")
+    for key in (override.partition("=")[0] for override in overrides):
+        if key in {*SweepRequest.model_fields, "hydra/launcher"}:
+            raise UserError(f"{key}: is not for one run; see `ln-repro sweep --help` (grid=NAME launcher=slurm, ...)")
     shown = options.cfg or options.info
     if this_rank().size > 1 and (shown or options.multirun):
         raise UserError("torchrun: starts a single run; leave out --multirun, --cfg and --info")

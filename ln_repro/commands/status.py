@@ -34,6 +34,7 @@ WATCH_SECONDS = 2.0
 
 def status_command(options: argparse.Namespace) -> None:
     """Run `status`: show all runs, or the runs of a grid."""
+    search_also(options.config_dir)
     composed = _composed(options) if _names_grid(options) or options.words else None
     if options.json or not options.watch or not sys.stdout.isatty():  # a pipe gets the table once
         statuses, width = _statuses(composed), shutil.get_terminal_size().columns if sys.stdout.isatty() else None
@@ -52,6 +53,7 @@ def status_command(options: argparse.Namespace) -> None:
 
 def cancel_command(options: argparse.Namespace) -> None:
     """Run `cancel`: stop queued and running runs; a running one saves its state first."""
+    search_also(options.config_dir)
     chosen: dict[Path, list[str] | None] = {}
     if options.all and (options.words or options.only or options.but):
         raise UserError("--all: stops every run; leave out --all, or all other arguments")
@@ -74,7 +76,6 @@ def cancel_command(options: argparse.Namespace) -> None:
 
 def _composed(options: argparse.Namespace) -> list[PlannedRun]:
     """Return the runs of the grid that the words name."""
-    search_also(options.config_dir)
     return compose_runs(parse_request(options.words), say, options.only, options.but)
 
 

@@ -17,7 +17,7 @@ from ln_repro.system.progress import plural, progress
 
 def verify_command(options: argparse.Namespace) -> int:
     """Run `verify`: check every record against its archived events, and recompute its BLEU from the hypotheses."""
-    folder = options.records or archive.records_folder()
+    folder = archive.given_records(options.records)
     problems = check(folder)
     if options.records is None and archive.stopped_folder(folder).is_dir():
         problems += check(archive.stopped_folder(folder))
@@ -36,10 +36,10 @@ def check(folder: Path) -> list[str]:
         for name, records in sorted(by_archive.items()):
             path = archives / name
             try:
-                if name not in known:
-                    raise LnReproError(f"{path} is not in {archive.CHECKSUMS}; restore it")
                 if not path.exists():
                     raise LnReproError(f"{path} is missing; restore it")
+                if name not in known:
+                    raise LnReproError(f"{path} is not in {archive.CHECKSUMS}; restore it")
                 if sha256(path) != known[name]:
                     raise LnReproError(f"{path} was changed after it was written ({archive.CHECKSUMS}); restore it")
                 files = dict(archive.unpacked(path))
@@ -52,8 +52,6 @@ def check(folder: Path) -> list[str]:
                     problems.append(f"{record.id} in {folder}: {problem}")
                 rescored[complaint] += 1
                 advance(1)
-    if not kept.records and not problems:
-        problems = [f"{folder}: it has no records"]
     print(f"{folder.name}: {plural(len(kept.runs), 'valid record')}; BLEU recomputed for {rescored['']}")
     print(f"not recomputed for {rescored[None]}: hypotheses or prepared corpus are not here")
     return problems

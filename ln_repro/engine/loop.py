@@ -63,6 +63,11 @@ class Loop:
         self.trainer.get_valid_iterator("valid")  # an invalid validation set must fail now
 
         self.updates_per_epoch = math.ceil(len(self.batches) / self.trainer.batches_per_update)
+        schedule, last = self.experiment.schedule, self.experiment.train.updates(self.updates_per_epoch)
+        if schedule.step_reset != "none" and (schedule.step_update or 0) >= last:
+            raise UserError(
+                f"schedule.step_update: {schedule.step_update}: expected less than the run's {last} updates"
+            )
         self.trainer.lr_scheduler.plan(self.experiment.learning_rate(self.updates_per_epoch))
         self.metrics = MetricBuffer(self.update, state.last_loss)
         self.epoch: int = state.ended or self.batches.epoch

@@ -23,12 +23,16 @@ def try_own_scheme(experiment: Experiment) -> None:
     x = torch.randn(5, 2, model.width)
 
     def check(residual: Residual, _: object, output: object) -> None:
-        shape = tuple(output.shape) if isinstance(output, Tensor) else None
-        if shape == x.shape or (isinstance(output, tuple) and not residual.place.last_in_stack):
+        if isinstance(output, tuple) and not residual.place.last_in_stack:
             return
+        found = f"a {type(output).__name__}"
+        if isinstance(output, Tensor):
+            if output.shape == x.shape and output.isfinite().all():
+                return
+            found = f"a tensor of shape {tuple(output.shape)}"
+            found += "" if output.isfinite().all() else " with numbers that are not finite"
         raise UserError(
-            f"norm.file: {scheme.class_name}.forward in {scheme.path} returns "
-            f"{f'a tensor of shape {shape}' if shape else f'a {type(output).__name__}'} for {residual.place.kind} of "
+            f"norm.file: {scheme.class_name}.forward in {scheme.path} returns {found} for {residual.place.kind} of "
             f"layer {residual.place.layer}; expected a tensor of the input's shape {tuple(x.shape)}"
         )
 
@@ -42,8 +46,9 @@ def try_own_scheme(experiment: Experiment) -> None:
                     module.register_forward_hook(check)
             projection = stack.scheme.projection(model.width, 4)
             init.initialise([nn.Embedding(4, model.width, 1)], [stack], projection, experiment.init)
-            for training in (True, False):
-                projection(stack.train(training)(x, *context))
+            for training in (False, True):
+                output = projection(stack.train(training)(x, *context))
+            output.sum().backward()
     except LnReproError:
         raise
     except (Exception, SystemExit) as error:

@@ -161,6 +161,14 @@ def records_folder() -> Path:
     return CHECKOUT / "results" / "records"
 
 
+def given_records(folder: Path | None) -> Path:
+    """Return the folder of records that the user gave, by default the committed ones; it must have some."""
+    folder = folder or records_folder()
+    if not any(folder.glob("*.jsonl")):
+        raise UserError(f"--records: {folder} has no records (SETTING.jsonl, from `ln-repro collect --records DIR`)")
+    return folder
+
+
 def stopped_folder(records: Path) -> Path:
     """Return the folder for the records of runs that did not end: beside a folder of records, or inside it."""
     return archive_folder(records).with_name("stopped")

@@ -99,9 +99,15 @@ def _parsed(lines: Iterable[bytes]) -> Iterator[Event]:
     """Yield the events in lines, some of which a crash may have cut off; other lines are none."""
     for line in lines:
         with contextlib.suppress(ValueError):
-            event = json.loads(line)
-            if isinstance(event, dict) and event.keys() >= {"kind", "update", "epoch"}:
+            if _is_event(event := json.loads(line)):
                 yield event
+
+
+def _is_event(value: object) -> bool:
+    """Return whether a JSON value has what every event has."""
+    if not isinstance(value, dict) or "kind" not in value:
+        return False
+    return isinstance(value.get("update"), int) and isinstance(value.get("epoch"), int)
 
 
 def _stays_valid(event: Event, resumed: Event) -> bool:

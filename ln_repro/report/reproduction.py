@@ -88,6 +88,13 @@ def series(run: Run) -> Series:
     return values
 
 
+def check_length(theirs: Run, updates: int | None) -> None:
+    """Raise `UserError` if a repetition of a run over so many updates had nothing to compare."""
+    first = min((key.update for key in series(theirs)), default=0)
+    if updates is not None and updates < first:
+        raise UserError(f"train.max_update: needs at least {first} to compare anything, found {updates}")
+
+
 def windows(run: Run) -> set[tuple[int, int]]:
     """Return the first and last update of each training loss, which a stop or a save by the clock cuts in two."""
     ends = [event["update"] for event in run.events if event["kind"] == "train"]
@@ -101,12 +108,10 @@ def compare(theirs: Run, ours: Run, kept: Sequence[Run]) -> Comparison:
     last numbers need only be as near as runs of one arm are, by the committed records ``kept``.
     """
     then, now = _comparable(theirs, ours)
-    shared = [key for key in then if key in now]
-    if then and now and not shared:
-        first_update = min(key.update for key in then)
-        raise UserError(f"{theirs.record.id}: nothing to compare; the new run needs at least {first_update} updates")
-    cut = _cut_short(theirs, ours)
+    shared, cut = [key for key in then if key in now], _cut_short(theirs, ours)
     diverged = [_diverged(run, ours.record.updates if cut else math.inf) for run in (theirs, ours)]
+    if not shared and diverged == [None, None]:
+        raise UserError(f"{theirs.record.id}: nothing to compare; give the new run more updates")
     alike, begins = _beginning(then, now, shared)
     intervals, where = _end(theirs, kept, then, shared)
     if any(diverged):

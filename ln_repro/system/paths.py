@@ -36,5 +36,9 @@ def not_a_folder(path: str) -> str | None:
     """Return why ``path``, which need not exist, cannot be a folder; None if it can."""
     if not path.strip():
         return "is empty"
-    taken = next((place for place in (expanded(path), *expanded(path).parents) if place.is_file()), None)
-    return f"{taken} is a file" if taken else None
+    for place in (expanded(path), *expanded(path).parents):
+        if place.is_file():
+            return f"{place} is a file"
+        if place.is_symlink() and not place.exists():
+            return f"{place} is a link to {place.readlink()}, which does not exist"
+    return None

@@ -67,7 +67,7 @@ def command(*arguments: str, **variables: str) -> subprocess.CompletedProcess[st
         (f"run {TOY} seed=1,2", "seed=1,2: expected one value; `ln-repro run -m` takes several, a sweep rates=A,B and"),
         (f"run {TOY} data.source=a'b", 'expected key=value, got "data.source=a\'b" (special characters need quotes '),
         (f"run {TOY} data.only=test", "data.only: a run needs the whole corpus"),
-        (f"run -m {TOY} hydra/launcher=submitit_slurm", "hydra/launcher: is not supported; use `ln-repro sweep "),
+        (f"run -m {TOY} hydra/launcher=submitit_slurm", "hydra/launcher: is not for one run; see `ln-repro sweep "),
         (f"run {TOY} --cgf job", "unrecognized arguments: --cgf"),
         (f"run {TOY} --config-dir nowhere", "--config-dir: nowhere is not a folder"),
         ("run -m exp=glob(nope_*)", "no experiment matches exp=glob(nope_*)"),
@@ -76,6 +76,9 @@ def command(*arguments: str, **variables: str) -> subprocess.CompletedProcess[st
         ("--verson", "unrecognized arguments: --verson (ln-repro --help)"),
         ("sweep grid=rates warmup=10", "warmup: no such option; nearest: schedule.warmup_updates ("),
         ("claims --records .", "--records: . has no records (SETTING.jsonl, "),
+        ("verify --records .", "--records: . has no records ("),
+        ("status --config-dir nowhere", "--config-dir: nowhere is not a folder"),
+        (f"run {TOY} launcher=slurm", "launcher: is not for one run; see `ln-repro sweep --help`"),
         ("figures --records nowhere", "--records: nowhere has no records ("),
         ("status two\nlines", "expected key=value, got 'two\\nlines'"),
         ("status --only nothing", "--only and --except select runs of a grid: add grid=NAME"),
@@ -109,6 +112,9 @@ def test_a_folder_of_runs_that_is_a_file_is_one_line(line, empty_place, monkeypa
     for path in (empty_place / "taken", empty_place / "taken" / "below"):
         monkeypatch.setenv("LN_REPRO_RUNS", str(path))
         assert f": {empty_place / 'taken'} is a file; name a folder" in refused(line)
+    (empty_place / "link").symlink_to("unmounted")
+    monkeypatch.setenv("LN_REPRO_RUNS", str(empty_place / "link"))
+    assert "link is a link to unmounted, which does not exist; name a folder" in refused(line)
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,10 @@ def test_trial_runs_are_left_out_of_the_committed_records_and_counted(place, tmp
     before = {path: path.read_bytes() for path in place.glob("*/*.*")}
     assert "is there already" in call("collect", "--all")[1]
     assert {path: path.read_bytes() for path in place.glob("*/*.*")} == before
+    shutil.rmtree(place / "archive")
+    assert call("collect", "--all")[0] == 0
+    assert {record.archive for record in read_kept(records).records} == {"0001-toy.tar.xz"}
+    assert len([*unpacked(place / "archive" / "0001-toy.tar.xz")]) == 2 * 5
 
 
 def test_a_run_directory_of_before_settings_had_their_name_is_collected(tmp_path, call):

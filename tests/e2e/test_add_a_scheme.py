@@ -78,6 +78,14 @@ def test_a_file_without_the_scheme_is_one_line(command, overrides, message, empt
         (OWN.replace("self.drop", "math.sqrt"), "{file}, line 8, fails with NameError: name 'math' is not defined"),
         (OWN.replace("return", "y ="), "Mine.forward in {file} returns a NoneType for self_attn of layer 0;"),
         (OWN.replace("x + self", "x[0]  # "), "{file} returns a tensor of shape (2, 64) for self_attn of layer 0;"),
+        (
+            OWN.replace("x + ", "x / 0 + "),
+            "shape (5, 2, 64) with numbers that are not finite for self_attn of layer 0;",
+        ),
+        (
+            OWN.replace("return x + self", "x += self").replace("norm(x)))", "norm(x)))\n        return x"),
+            "{file} fails with RuntimeError: one of the variables needed for gradient computation has been modified",
+        ),
     ],
 )
 def test_a_mistake_in_a_scheme_is_found_before_anything_is_prepared(text, message, empty_place, refused):

@@ -24,6 +24,13 @@ def test_a_truncated_record_and_events_are_completed(finished, expected):
     assert len((run.folder / "record.json.damaged").read_text()) == 400
 
 
+def test_lost_hypotheses_are_decoded_again(finished, expected):
+    shutil.rmtree(finished.folder / "hyps")
+    (finished.folder / "record.json").unlink()
+    finished.complete()
+    assert outcome(finished.folder) == expected
+
+
 @pytest.fixture
 def small_disk(tmp_path):
     """Return a folder on a small disk."""

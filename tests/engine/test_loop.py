@@ -73,6 +73,9 @@ def test_a_step_can_give_a_stack_its_first_weights_and_the_optimizer_a_new_state
     assert not saved["encoder"]["last_optimizer_state"]["state"] and saved["none"]["last_optimizer_state"]["state"]
     assert trained(tmp_path / "encoder", **resets["encoder"]) == trained(tmp_path / "whole", **resets["encoder"]) == 0
     assert came_to(tmp_path / "encoder") == came_to(tmp_path / "whole")
+    late = {**resets["encoder"], "schedule__step_update": 6}
+    message = "schedule.step_update: 6: expected less than the run's 6 updates"
+    assert trained(tmp_path / "late", fails=message, **late) == 1
 
 
 def test_weights_that_are_lost_in_the_last_update_of_an_epoch_are_a_divergence(trained, tmp_path):

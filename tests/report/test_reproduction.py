@@ -23,6 +23,7 @@ from ln_repro.report.reproduction import (
     ROUNDING,
     SAME,
     arm_of,
+    check_length,
     compare,
     differences,
     flat,
@@ -118,8 +119,12 @@ def test_of_a_run_cut_short_only_what_both_have_counts(explored: list[Run]) -> N
     begun = Run(with_fields(run_of(OLD).record, epochs=[], updates=100), run_of(OLD).events[:3])  # four other seeds
     assert "(an interval needs 3 seeds, not 1)" in compare(run_of(OLD), changed(begun, 1e-7), explored).reason
     early = Run(with_fields(short.record, epochs=[{**first, "update": 1}]))
-    with pytest.raises(UserError, match=r"nothing to compare; the new run needs at least \d+ updates"):
+    with pytest.raises(UserError, match=r"nothing to compare; give the new run more updates"):
         compare(theirs, early, explored)
+    check_length(theirs, None)
+    check_length(theirs, 20)
+    with pytest.raises(UserError, match=r"train.max_update: needs at least 20 to compare anything, found 19"):
+        check_length(theirs, 19)
 
 
 def test_a_run_that_is_lost_is_repeated_by_one_that_is(explored: list[Run]) -> None:
