@@ -78,7 +78,7 @@ def catches_up(faster: Points, slower: Points) -> tuple[int, int] | None:
 
 def draw_convergence(archive: Archive, out: Path) -> list[Path]:
     """Draw the figure into a folder; none if the two arms that the paper compares were run nowhere."""
-    evidence = {**archive.replication, **archive.evidence}  # the exploration where there are both
+    evidence = {**archive.evidence, **archive.replication}  # the replication where there are both
     drawn = {setting: curves(evidence[setting]) for setting in SETTINGS if setting in evidence}
     drawn = {setting: of_arms for setting, of_arms in drawn.items() if {FASTER, SLOWER} <= of_arms.keys()}
     if not drawn:

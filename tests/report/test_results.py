@@ -9,6 +9,7 @@ from ln_repro.claims.causes import ARMS, VANISHING, area_under_curve, probes, re
 from ln_repro.claims.lr50 import CELLS
 from ln_repro.claims.rates import lowest_loss
 from ln_repro.records.archive import Run
+from ln_repro.report.figure_convergence import FASTER, SLOWER, catches_up, curves
 from ln_repro.report.figure_ramp import counted, maps
 from ln_repro.system.paths import CHECKOUT
 from tests import committed
@@ -32,7 +33,7 @@ def test_of_seeds_with_a_ramp_on_a_part_of_the_model_the_text_names_a_few() -> N
     assert min(norm for curve in relative_gradients(failing).values() for norm in curve.values()) > 1e-4
 
 
-def test_on_multi30k_a_ramp_on_the_encoder_alone_is_not_the_fastest() -> None:
+def test_what_new_seeds_show_on_multi30k() -> None:
     evidence = committed.archive().replication["multi30k6"]
     both, encoder = (sorted(run.final_nll for run in evidence.curve(f"postln_warm{part}")[0.001])
                      for part in ("", "_encoder"))  # fmt: skip
@@ -40,6 +41,12 @@ def test_on_multi30k_a_ramp_on_the_encoder_alone_is_not_the_fastest() -> None:
     assert len(both) == len(encoder) == 3
     below = [run.bleu for run in evidence.curve("postln_warm")[0.002] if not evidence.trained(run)]
     assert sorted(map(round, below)) == [34, 35]
+    explored = min(run.bleu for run in committed.archive().evidence["multi30k6"].curve("postln_warm")[0.002])
+    assert 2 < explored - max(below) < explored - min(below) < 3.5
+    without = [run for runs in evidence.curve("postln_nowarm").values() for run in runs]
+    assert len(without) == 7 and not any(map(evidence.trained, without))
+    faster, slower = (curves(evidence)[arm].means for arm in (FASTER, SLOWER))
+    assert catches_up(faster, slower) == (8, 15)
 
 
 def test_the_ramp_that_post_ln_needs_grows_with_the_rate_and_pre_ln_hardly_needs_any() -> None:
