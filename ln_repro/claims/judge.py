@@ -194,6 +194,7 @@ def _elsewhere(
     fidelity = "toy" if corpus == "toy" else "adapted"
     place = Judged(corpus, setting, fidelity, NOT_RUN, command=command_of(claim, rule, setting))
     first = judge(rule, explored.get(setting, Evidence()), place) if claim.explored else place
+    place = replace(place, command=command_of(claim, rule, setting, new=True))
     second = judge(rule, replication.get(setting, Evidence()), place)
     verdicts: dict[str, Any] = {
         "explored": first.verdict if first.evidence else None, "replicated": second.verdict if second.evidence else None
@@ -241,15 +242,19 @@ def judge(rule: Rule, evidence: Evidence, place: Judged) -> Judged:
     )  # fmt: skip
 
 
-def command_of(claim: Claim, rule: Rule, setting: str) -> str:
-    """Return the command that starts the runs of a claim on one setting; runs that are recorded are left out."""
+def command_of(claim: Claim, rule: Rule, setting: str, new: bool = False) -> str:
+    """Return the command that starts the runs of a claim on one setting, with ``new`` seeds those of its replication.
+
+    Runs that are recorded are left out.
+    """
+    first = EXPLORED + 1 if new or not claim.explored else 1
+    last = first + rule.seeds - 1
     setting, percent = parted(setting)
     options = claim.options + OPTIONS.get(setting, " data.source=FOLDER" if percent else "")
     if claim.grid and (rule is not claim.rule or not rule.arms):
-        seeds = rule.seeds if claim.explored else f"{EXPLORED + 1}-{EXPLORED + rule.seeds}"
-        return f"ln-repro sweep grid={claim.grid} corpus={setting} seeds={seeds}{options} --skip-recorded"
+        return f"ln-repro sweep grid={claim.grid} corpus={setting} seeds={first}-{last}{options} --skip-recorded"
     experiments = ",".join(f"{setting}_{arm}" for arm in dict.fromkeys((*rule.arms, *claim.controls)))
-    return f"ln-repro run -m exp={experiments} seed={','.join(map(str, range(1, rule.seeds + 1)))}{options}"
+    return f"ln-repro run -m exp={experiments} seed={','.join(map(str, range(first, last + 1)))}{options}"
 
 
 def theory_rows(findings: Sequence[Json]) -> list[Row]:

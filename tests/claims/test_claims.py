@@ -137,6 +137,7 @@ def test_the_replication_stands_once_it_is_decided_or_has_all_seeds() -> None:
     ):
         (judged,) = row("MT-1.anchored", on_rates("toy", explored), on_rates("toy", new)).others
         assert (judged.verdict, judged.explored, judged.replicated) == (standing, before, replicated)
+        assert f" seeds={'1-5' if new in (few, {}) else '101-105'} " in (judged.command or "")
     arms = {"postln_warm": SLOW, "preln_nowarm_anchored": FAST}
     (unjudged,) = row("MT-5.bleu", made_runs("toy", arms), made_runs("toy", arms, seeds=1)).others
     assert unjudged.replication.endswith("(1 seed)"), "it needs nothing"
