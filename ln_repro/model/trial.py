@@ -27,10 +27,11 @@ def try_own_scheme(experiment: Experiment) -> None:
             return
         found = f"a {type(output).__name__}"
         if isinstance(output, Tensor):
-            if output.shape == x.shape and output.isfinite().all():
-                return
             found = f"a tensor of shape {tuple(output.shape)}"
-            found += "" if output.isfinite().all() else " with numbers that are not finite"
+            if not output.isfinite().all():
+                found += " with numbers that are not finite"
+            elif output.shape == x.shape:
+                return
         raise UserError(
             f"norm.file: {scheme.class_name}.forward in {scheme.path} returns {found} for {residual.place.kind} of "
             f"layer {residual.place.layer}; expected a tensor of the input's shape {tuple(x.shape)}"

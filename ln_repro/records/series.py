@@ -63,9 +63,7 @@ def _reported(name: str, values: Json) -> Json | None:
     if "null" in json.dumps(values):
         return None
     if name == "gradients":
-        weight = (
-            "decoder.w2" if "decoder.w2" in values["norm_of_mean"] else "encoder.w2"
-        )  # W2, as in the paper's figures
+        weight = "decoder.w2" if "decoder.w2" in values["norm_of_mean"] else "encoder.w2"  # as in the paper
         return {kind: {weight: values[kind][weight]} for kind in GRADIENT_NORMS}
     if name == "updates":  # the largest change of a matrix, and that of each stack's output
         largest = max(change for of_kind in values["weights"].values() for change in of_kind)
