@@ -68,7 +68,11 @@ def _reported(name: str, values: Json) -> Json | None:
     if name == "updates":  # the largest change of a matrix, and that of each stack's output
         largest = max(change for of_kind in values["weights"].values() for change in of_kind)
         return {"weights": largest, "outputs": {stack: changes[-1] for stack, changes in values["outputs"].items()}}
-    if name == "collapse":  # without the entropies
-        norms = {weight: [rounded(norm, 3) for norm in layers] for weight, layers in values["gradient"].items()}
+    if name == "collapse":  # without the entropies and cross-attention's gradients
+        norms = {
+            weight: [rounded(norm, 3) for norm in layers]
+            for weight, layers in values["gradient"].items()
+            if weight.endswith(".w2")
+        }
         return {"cosine": values["cosine"], "gradient": norms, "nll": values["nll"]}
     return dict(values)
