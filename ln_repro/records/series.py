@@ -74,5 +74,7 @@ def _reported(name: str, values: Json) -> Json | None:
             for weight, layers in values["gradient"].items()
             if weight.endswith(".w2")
         }
-        return {"cosine": values["cosine"], "gradient": norms, "nll": values["nll"]}
+        squared = {stack: layers[-1] for stack, layers in values.get("squared_cosine", {}).items()}  # not in old events
+        kept = {"cosine": values["cosine"], "gradient": norms, "nll": values["nll"]}
+        return kept | ({"squared_cosine": squared} if squared else {})
     return dict(values)

@@ -164,6 +164,8 @@ def test_a_claim_that_runs_suggested_is_judged_on_new_ones_alone() -> None:
             "contradicted",
             None,
         ),
+        ("X-8a", {"centred_nowarm": {2e-3: whole}, plain: {2e-3: lone}}, "reproduced", None),
+        ("X-8b", {"shrunk_nowarm": {2e-3: whole}, "centredfull_nowarm": {2e-3: two}}, "contradicted", None),
     ):
         assert row(id, on_rates("toy", arms)).others == []
         (judged,) = row(id, [], on_rates("toy", arms)).others

@@ -46,7 +46,9 @@ def test_the_values_are_those_of_plain_torch(build_model, norm):
         cosines.append(pairwise(x, real))
     if norm != "postln":
         cosines.append(pairwise(model.encoder.stack.norm(x), real))
-    assert values["cosine"]["encoder"] == pytest.approx(cosines, abs=2e-6)
+    for power, name in enumerate(("cosine", "squared_cosine"), 1):
+        means = [sum(cosine**power for cosine in of_layer) / len(of_layer) for of_layer in cosines]
+        assert values[name]["encoder"] == pytest.approx(means, abs=2e-6)
     assert values["entropy"]["encoder.self"] == pytest.approx(entropies, abs=2e-4)
     assert {name: len(found) for name, found in values["entropy"].items()} == dict.fromkeys(
         ("encoder.self", "decoder.self", "decoder.cross"), 2
@@ -67,8 +69,7 @@ def test_the_values_are_those_of_plain_torch(build_model, norm):
 
 def pairwise(x, real):
     tokens = [x[t, b] for b in range(real.size(0)) for t in range(real.size(1)) if real[b, t]]
-    cosines = [torch.cosine_similarity(a, b, dim=0).item() for a, b in itertools.combinations(tokens, 2)]
-    return sum(cosines) / len(cosines)
+    return [torch.cosine_similarity(a, b, dim=0).item() for a, b in itertools.combinations(tokens, 2)]
 
 
 def by_definition(layer, residual, attention, x, mask, real):

@@ -75,6 +75,21 @@ class Written:
             x = x + self.branch(self.own(x, *where), *where)
         return self.norm(x, "norm")
 
+    def centred(self, x, factors=(1, 1), part=1.0):
+        """A part of the mean over the tokens of a sentence is subtracted from an encoder's branch."""
+        for where in self.each():
+            out = self.branch(x, *where)
+            if self.kinds is ENCODER:
+                out = factors[where[1] == "ffn"] * (out - part * out.mean(0))
+            x = self.own(x + out, *where)
+        return x
+
+    def centredfull(self, x):
+        return self.centred(x, (1 / 0.35, 1 / 0.63))
+
+    def shrunk(self, x):
+        return self.centred(x, (0.35, 0.63), 0.0)
+
     def deepnorm(self, x):
         n, decodes = LAYERS, self.kinds is DECODER
         return self.postln(x, lambda layer, kind: (3 * n) ** 0.25 if decodes else 0.81 * (n**4 * n) ** (1 / 16))
@@ -229,6 +244,15 @@ def test_dropout_applies_to_the_output_of_every_branch(norm, kind):
             for parameter in module.parameters():
                 parameter += torch.randn_like(parameter)
     assert torch.equal(made(x, *memory), before)
+
+
+@torch.no_grad()
+def test_the_mean_over_the_tokens_of_a_sentence_is_without_its_padding(build_model):
+    model = build_model(norm="centred", **SMALL).eval()
+    alone, padding = torch.randint(4, 40, (1, 5)), torch.ones(1, 3, dtype=torch.long)
+    longer = torch.randint(4, 40, (1, 8))
+    beside = model.encoder(torch.cat([torch.cat([alone, padding], 1), longer]))["x"]
+    torch.testing.assert_close(beside[:5, :1], model.encoder(alone)["x"])
 
 
 def place(layers, decoder=False, layer=0, alone=False):

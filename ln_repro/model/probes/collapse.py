@@ -27,16 +27,22 @@ DIGITS = 4
 Values = dict[str, Mapping[str, float | list[float]]]
 
 
-def mean_cosine(x: Tensor, real: Tensor) -> Tensor:
-    """Return the mean cosine of all pairs of different tokens of ``x`` (time, batch, width).
+def mean_cosines(x: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the mean and the mean squared cosine of all pairs of different tokens of ``x`` (time, batch, width).
 
-    ``real`` (batch, time) marks the tokens that are not padding; with a single one, the result is 1.
+    Both are 1 if all tokens have the same direction, the second also if some have the opposite one. ``real``
+    (batch, time) marks the tokens that are not padding; with a single one, the results are 1.
     """
     tokens = nn.functional.normalize(x.transpose(0, 1)[real].double(), dim=-1)
     number = len(tokens)
     if number < 2:
-        return tokens.new_ones(())
-    return (tokens.sum(0).square().sum() - number) / (number * (number - 1))
+        return tokens.new_ones(()), tokens.new_ones(())
+    sums = (
+        tokens.sum(0).square().sum(),
+        (tokens.T @ tokens).square().sum(),
+    )  # over all pairs, each token with itself, too
+    first, second = ((total - number) / (number * (number - 1)) for total in sums)
+    return first, second
 
 
 def relative_entropy(
@@ -64,17 +70,19 @@ Measured = defaultdict[str, list[Tensor]]
 
 
 @contextmanager
-def watch(stacks: dict[str, Stack], real: dict[str, Tensor]) -> Iterator[tuple[Measured, Measured]]:
-    """Measure cosines and entropies in the forward pass of a model inside the context; yield both.
+def watch(stacks: dict[str, Stack], real: dict[str, Tensor]) -> Iterator[tuple[Measured, Measured, Measured]]:
+    """Measure cosines, squared cosines and entropies in the forward pass of a model inside the context; yield them.
 
     Cosines are those of each layer by stack and, if the stack has a final norm, of its output, so that the last value
     is always that of the stack's output. Entropies are those of each layer by kind of attention.
     """
-    cosines, entropies = Measured(list), Measured(list)
+    cosines, squared, entropies = Measured(list), Measured(list), Measured(list)
 
     @torch.no_grad()
     def output(stack: str, module: nn.Module, inputs: object, x: Tensor | tuple[Tensor, Tensor]) -> None:
-        cosines[stack].append(mean_cosine(x if isinstance(x, Tensor) else x[0], real[stack]))
+        means = mean_cosines(x if isinstance(x, Tensor) else x[0], real[stack])
+        for of_stacks, mean in zip((cosines, squared), means, strict=True):
+            of_stacks[stack].append(mean)
 
     @torch.no_grad()
     def attend(stack: str, kind: str, attention: Attention, inputs: tuple[Tensor, ...], named: dict[str, bool]) -> None:
@@ -89,7 +97,7 @@ def watch(stacks: dict[str, Stack], real: dict[str, Tensor]) -> Iterator[tuple[M
             for attention in (module for module in stack.modules() if isinstance(module, Attention)):
                 hook = partial(attend, name, "cross" if attention.cross else "self")
                 hooks.enter_context(attention.register_forward_pre_hook(hook, with_kwargs=True))
-        yield cosines, entropies
+        yield cosines, squared, entropies
 
 
 def collapse(criterion: Criterion, model: Model, samples: Sequence[Batch], pad: int) -> Values:
@@ -99,12 +107,12 @@ def collapse(criterion: Criterion, model: Model, samples: Sequence[Batch], pad: 
     change. The generator of random numbers is seeded, as it is for every mini-batch of training.
 
     Returns:
-        Means over the mini-batches: ``cosine`` by stack, as in `watch`; ``gradient``, the norms of the mean gradient of
-        `GRADIENTS` by layer, as in `gradient_norms`; ``entropy`` by kind of attention and layer, as in
-        `relative_entropy`; ``nll``, bits per token without (``eval``) and with dropout (``dropout``).
+        Means over the mini-batches: ``cosine`` and ``squared_cosine`` by stack, as in `watch`; ``gradient``, the norms
+        of the mean gradient of `GRADIENTS` by layer, as in `gradient_norms`; ``entropy`` by kind of attention and
+        layer, as in `relative_entropy`; ``nll``, bits per token without (``eval``) and with dropout (``dropout``).
     """
     weights = {name: weight for name, weight in layer_weights(**model.stacks).items() if name in GRADIENTS}
-    measured: list[tuple[Measured, Measured]] = []
+    measured: list[tuple[Measured, Measured, Measured]] = []
     nll: dict[str, list[tuple[Tensor | float, int]]] = {"eval": [], "dropout": []}
 
     def loss(sample: Batch) -> Tensor:
@@ -124,9 +132,10 @@ def collapse(criterion: Criterion, model: Model, samples: Sequence[Batch], pad: 
             torch.manual_seed(seed)
             _, number, log = criterion(model, sample)
             nll["dropout"].append((log["nll_loss"], number))
-    cosines, entropies = zip(*measured, strict=True)
+    cosines, squared, entropies = zip(*measured, strict=True)
     return {
         "cosine": _means(cosines, partial(round, ndigits=6)),
+        "squared_cosine": _means(squared, partial(round, ndigits=6)),
         "gradient": {name: [_short(value) for value in values] for name, values in norms.items()},
         "entropy": _means(entropies, _short),
         "nll": {name: _short(_bits(logs)) for name, logs in nll.items()},

@@ -8,7 +8,7 @@ from types import ModuleType
 
 from ln_repro.errors import UserError
 from ln_repro.model.residual import PostLN, PreLN, Residual
-from ln_repro.model.schemes import later, ngpt
+from ln_repro.model.schemes import centred, later, ngpt
 
 SCHEMES: dict[str, type[Residual]] = {
     "postln": PostLN,
@@ -31,6 +31,9 @@ SCHEMES: dict[str, type[Residual]] = {
     "keel": later.Keel,
     "siamesenorm": later.SiameseNorm,
     "derf": later.Derf,
+    "centred": centred.Centred,
+    "centredfull": centred.CentredFull,
+    "shrunk": centred.Shrunk,
 }
 
 

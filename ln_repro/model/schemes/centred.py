@@ -1,0 +1,47 @@
+"""Schemes of this project, which test why the tokens of a Post-LN encoder collapse without warm-up."""
+
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from ln_repro.model.residual import Branch, Kind, Residual
+
+DISTINCT = {"self_attn": 0.35, "ffn": 0.63}
+"""How large a centred branch is, relative to the whole: on toy before training, root mean square over the layers."""
+
+
+class Centred(Residual):
+    """Post-LN whose encoder's branches are centred: without their mean over the tokens of a sentence.
+
+    So no branch can move all tokens by the same vector. The decoder is that of Post-LN, as the mean over a target
+    sentence would show it the words that it predicts. (Ali et al. 2023 centre attention, against its smoothing.)
+    """
+
+    centres: ClassVar[bool] = True
+    factors: ClassVar[dict[Kind, float]] = {}
+    """Constant factors of the encoder's branches."""
+
+    def forward(self, x: Any, branch: Branch) -> Any:
+        if self.place.decoder:
+            return self.norm(x + self.drop(branch(x)))
+        if self.place.first_in_stack:
+            x = x, x.ne(0).any(-1, keepdim=True)  # the embedding of padding is 0
+        x, real = x
+        change = self.factors.get(self.place.kind, 1.0) * self.drop(branch(x)).to(x.dtype)
+        if self.centres:
+            change = change - (change * real).sum(0) / real.sum(0)
+        out: Tensor = self.norm(x + change)
+        return out if self.place.last_in_stack else (out, real)
+
+
+class CentredFull(Centred):
+    """Centred, with branches that are before training as large as those of Post-LN."""
+
+    factors: ClassVar[dict[Kind, float]] = {"self_attn": 1 / DISTINCT["self_attn"], "ffn": 1 / DISTINCT["ffn"]}
+
+
+class Shrunk(Centred):
+    """Post-LN whose encoder's branches are not centred, but before training as small as those of `Centred`."""
+
+    centres: ClassVar[bool] = False
+    factors: ClassVar[dict[Kind, float]] = {"self_attn": DISTINCT["self_attn"], "ffn": DISTINCT["ffn"]}
