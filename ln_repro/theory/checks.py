@@ -91,7 +91,7 @@ def level(measured: Measured) -> Curve:
 
 def feed_forward_share(unit: Unit) -> float:
     """Return what a feed-forward layer adds to norm^2 / d, in a Transformer or in the simplified model."""
-    if not unit.of_transformer:
+    if unit.what == "hidden_norms":
         return lemmas.feed_forward_share(unit["d"], unit["d_ff"])
     return lemmas.TORCH_SHARE if unit["init"] == "fairseq" else lemmas.feed_forward_share(unit["width"], unit["ffn"])
 

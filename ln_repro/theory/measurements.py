@@ -4,7 +4,7 @@ import contextlib
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, product
+from itertools import product
 from pathlib import Path
 
 import torch
@@ -118,11 +118,10 @@ def measure(units: Sequence[Unit], store: Path, progress: Callable[[int], None])
     """
     results = stored(store)
     missing = [unit for unit in units if unit.key not in results]
-    groups = by_start(missing)
     with store.open("a+b") as file:
         progress(len(units) - len(missing))
         file.write(end_of_torn_line(file))
-        for unit, result in zip(chain(*groups), chain.from_iterable(apply(run, groups)), strict=True):
+        for unit, result in zip(missing, apply(run, missing), strict=True):
             results[unit.key] = result
             line = {"unit": unit.key, "numerics": NUMERICS, "result": result}
             file.write(f"{json.dumps(line)}\n".encode())
@@ -131,18 +130,10 @@ def measure(units: Sequence[Unit], store: Path, progress: Callable[[int], None])
     return [(unit, results[unit.key]) for unit in units]
 
 
-def by_start(units: Sequence[Unit]) -> list[list[Unit]]:
-    """Return units in groups whose Transformers start from the same parameters; others are alone."""
-    groups: dict[object, list[Unit]] = {}
-    for unit in units:
-        groups.setdefault(real.start(unit) if unit.of_transformer else unit.key, []).append(unit)
-    return [*groups.values()]
-
-
-def run(units: Sequence[Unit]) -> list[Measurement]:
-    """Return the measurements of a group of units, computed by one thread."""
+def run(unit: Unit) -> Measurement:
+    """Return the measurement of a unit, computed by one thread."""
     torch.set_num_threads(1)
-    return [MEASURES[unit.what](unit) for unit in units]
+    return MEASURES[unit.what](unit)
 
 
 def instructions() -> str:

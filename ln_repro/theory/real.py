@@ -5,8 +5,8 @@ per target token in nats, with label smoothing 0.1.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -42,9 +42,9 @@ class Setting:
 
 
 class Transformer(nn.Module):
-    """The model of `ln_repro.engine.plugin.model` without fairseq's interfaces, initialised from ``seed``, if given."""
+    """The model of `ln_repro.engine.plugin.model` without fairseq's interfaces, initialised from ``seed``."""
 
-    def __init__(self, setting: Setting, seed: int | None) -> None:
+    def __init__(self, setting: Setting, seed: int) -> None:
         super().__init__()
         self.setting = setting
         shape = Shape(setting.norm, setting.layers, setting.width, setting.ffn, setting.heads, setting.dropout)
@@ -56,9 +56,8 @@ class Transformer(nn.Module):
         self.projection = nn.Linear(setting.width, setting.vocabulary, bias=False)
         if setting.tied:
             self.projection.weight = matrices[0].weight
-        if seed is not None:
-            torch.manual_seed(seed)
-            init.initialise(matrices, [self.encoder, self.decoder], self.projection, setting.init)
+        torch.manual_seed(seed)
+        init.initialise(matrices, [self.encoder, self.decoder], self.projection, setting.init)
 
     def states(self, source: Tensor, target: Tensor) -> Tensor:
         """Return the input of the softmax, (batch, time, width), for ``source`` and ``target``, (batch, time) each."""
@@ -87,26 +86,9 @@ def zipf_batches(setting: Setting, seed: int) -> Iterator[tuple[Tensor, Tensor]]
         yield source, target
 
 
-def start(unit: Unit) -> tuple[Setting, int]:
-    """Return the arguments of `initial` for a unit: Post-LN's and Pre-LN's models start from the same parameters."""
-    return replace(Setting(**unit.settings), norm="preln", batches=0), unit.seed
-
-
-@lru_cache(maxsize=1)  # units with the same start are measured one after the other (`measurements.by_start`)
-def initial(setting: Setting, seed: int) -> tuple[dict[str, Tensor], Tensor]:
-    """Return the initial parameters, and the state of torch's generator after they were drawn."""
-    return Transformer(setting, seed).state_dict(), torch.get_rng_state()
-
-
 def model_of(unit: Unit) -> Transformer:
     """Return the model of a unit."""
-    parameters, state = initial(*start(unit))
-    with torch.device("meta"):  # where nothing is drawn
-        model = Transformer(Setting(**unit.settings), None)
-    loaded = model.to_empty(device="cpu").load_state_dict(parameters, strict=False, assign=True)
-    assert not loaded.missing_keys  # Pre-LN has the parameters of Post-LN, and those of its final norms
-    torch.set_rng_state(state)
-    return model
+    return Transformer(Setting(**unit.settings), unit.seed)
 
 
 def real_gradients(unit: Unit) -> Measurement:

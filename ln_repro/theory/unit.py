@@ -31,11 +31,6 @@ class Unit:
     def key(self) -> str:
         return " ".join([self.what, *(f"{name}={value}" for name, value in self.settings.items()), f"seed={self.seed}"])
 
-    @property
-    def of_transformer(self) -> bool:
-        """Whether it is about a whole Transformer, not about the simplified model or a closed form."""
-        return "init" in self.settings
-
     def matches(self, what: Collection[str], where: Json) -> bool:
         """Return whether this is one of the measurements ``what`` with the settings ``where``."""
         return self.what in what and where.items() <= self.settings.items()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from ln_repro.theory import checks, judge, real
+from ln_repro.theory import checks, judge
 from ln_repro.theory.measurements import LAYERS
 from ln_repro.theory.real import EOS, Setting, Transformer, real_gradients, zipf_batches
 from ln_repro.theory.unit import Measured, Unit
@@ -46,20 +46,6 @@ def test_gradients_are_those_of_the_mean_over_mini_batches() -> None:
         assert measured["norm_of_mean"]["decoder.w2"][number] == pytest.approx(float(layer.ffn.fc2.weight.grad.norm()))  # type: ignore[union-attr, operator, arg-type]
     for name, norms in measured["norm_of_mean"].items():
         assert all(a <= b * 1.0001 for a, b in zip(norms, measured["mean_of_norms"][name], strict=True))
-
-
-@pytest.mark.parametrize("init", ["xavier", "fairseq"])
-def test_models_that_share_their_initial_parameters_are_as_if_each_drew_its_own(init: str) -> None:
-    real.initial.cache_clear()
-    for norm, batches in (("preln", 2), ("postln", 2), ("preln", 1)):
-        made = Unit.of(
-            "real_gradients", 3, **{**GRADIENTS, "norm": norm, "layers": 2, "init": init, "batches": batches}
-        )
-        model, dropped = real.model_of(made), torch.rand(4)
-        alone = Transformer(Setting(**made.settings), 3)
-        assert torch.rand(4).equal(dropped)
-        torch.testing.assert_close(dict(model.named_parameters()), dict(alone.named_parameters()), rtol=0, atol=0)
-    assert real.initial.cache_info().misses == 1
 
 
 def renamed(measured: Measured, setting: str, names: Mapping[str, str]) -> Measured:
