@@ -56,7 +56,8 @@ def unevenness_after(run: Run, part: float, batches: int) -> float:
     The nearest probe counts, if it is within `NEAR`; at the start, only one before training.
     """
     gradients = layer_gradients(run, batches)
-    distances = ((abs(update / run.record.updates - part), update) for update in gradients)
+    updates = run.record.updates or 1  # 0 if the first update was not finite
+    distances = ((abs(update / updates - part), update) for update in gradients)
     distance, nearest = min(distances, default=(math.inf, 0))
     return unevenness(gradients[nearest]) if distance <= (NEAR if part else 0) else math.nan
 

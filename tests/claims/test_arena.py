@@ -6,12 +6,20 @@ import math
 import pytest
 
 from ln_repro.claims.arena import arena
-from ln_repro.claims.causes import ARMS, CAUSES, VANISHING, area_under_curve, separation, separations
+from ln_repro.claims.causes import (
+    ARMS,
+    CAUSES,
+    VANISHING,
+    area_under_curve,
+    separation,
+    separations,
+    unevenness_after,
+)
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.rules.x import Predicts
 from ln_repro.report.arena import arena_data, arena_table
 from tests.claims.made import gathered, made, on_rates
-from tests.examples import with_events
+from tests.examples import diverged, recorded, with_events
 
 RATES = {
     "preln_nowarm_anchored": {1e-3: [30.0] * 3, 2e-3: [30.0] * 3, 4e-3: [30.0] * 3},
@@ -68,6 +76,13 @@ def test_a_measure_that_separates_has_an_area_of_one():
     assert causes == [*CAUSES[:2]], "the others were not probed"
     assert not separations(Evidence())
     assert VANISHING.of(collapsing("rezero_nowarm", 101, 80.0, 0.5, start=0.0)) == -1.0, "the stack that has a gradient"
+
+
+def test_a_run_whose_first_update_is_not_finite_has_only_the_gradients_before_it():
+    values = {kind: {"decoder.w2": [1.0, 2.0]} for kind in ("norm_of_mean", "mean_of_norms")}
+    probe = {"kind": "probe", "name": "gradients", "update": 0, "batches": 100, "values": values}
+    run = with_events(recorded(**diverged(updates=0)), [probe])
+    assert unevenness_after(run, 0.0, 100) == 2.0 and math.isnan(unevenness_after(run, 1.0, 100))
 
 
 def test_the_area_counts_pairs_and_its_interval_draws_seeds_with_all_of_their_runs():
