@@ -224,9 +224,9 @@ def differing(record: Record, events: Sequence[Event]) -> str | None:
     """Return the name of a field of a record that is not what the run's events give; None if there is none."""
     try:
         results = results_of(events, bool(record.experiment.eval.average))
+        results |= {"curve": series.curve(events), "probes": series.probes(events)}
     except (LookupError, TypeError, ValueError):  # an event that others refer to, or a part of an event, is missing
         return "epochs"
-    results |= {"curve": series.curve(events), "probes": series.probes(events)}
     return next((name for name, value in results.items() if getattr(record, name) != value), None)
 
 

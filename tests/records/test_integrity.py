@@ -121,6 +121,8 @@ UNSOUND = {
     "an edited seed": (edited(lambda r: r["axes"].update(seed=2)), "axes.seed differs from its settings"),
 }
 """What a reader of the records finds out."""
+LOSSLESS = scored()[1].replace(', "loss": 3.0', "").encode()
+"""The events of `scored`, without the loss of its training."""
 INCONSISTENT = {
     "an edited BLEU": (edited(lambda r: r["bleu"]["test"].update(score=33.4)), "bleu differs from its events"),
     "an edited loss": (edited(lambda r: r["epochs"][0].update(valid_loss=1.0)), "epochs differs from its events"),
@@ -130,6 +132,10 @@ INCONSISTENT = {
     "an invented divergence": (
         edited(lambda r: r.update(divergence=diverged()["divergence"])),
         "divergence differs from its events",
+    ),
+    "an event without its loss": (
+        packed_again(lambda files: files.update({f"{BROKEN}{EVENTS}": LOSSLESS})),
+        "epochs differs from its events",
     ),
     "lost events": (packed_again(lambda files: files.pop(f"{BROKEN}{EVENTS}")), "its events are missing"),
     "an archive that is not listed": (archived(CHECKSUMS, None), "is not in SHA"),
