@@ -46,14 +46,11 @@ def read_lines(path: Path) -> Iterator[str]:
 
 def read_member(archive: Path, names: Collection[str]) -> Iterator[str]:
     """Yield the lines of a member of a tar archive that has one of these file names, without unpacking the archive."""
-    try:
-        with tarfile.open(archive, "r|*") as tar:
-            for member in tar:
-                if member.isfile() and Path(member.name).name in names:
-                    yield from decoded(archive / member.name, tar.extractfile(member) or ())
-                    return
-    except DAMAGE as error:
-        raise UserError(f"{archive}: damaged or incomplete ({error}); get the file again") from None
+    with unpacked(archive) as file, tarfile.open(fileobj=file, mode="r|*") as tar:
+        for member in tar:
+            if member.isfile() and Path(member.name).name in names:
+                yield from decoded(archive / member.name, tar.extractfile(member) or ())
+                return
     raise UserError(f"{archive}: {' or '.join(names)}: not in this archive; get the file again")
 
 
