@@ -135,17 +135,19 @@ class Build:
         written = self._write()
         pairs = {split: written[split] for split in data.splits if split in self.counts}
         self._check(pairs)
-        subwords = {} if data.only else {side: self._subwords(side) for side in data.languages}
-        if not data.only:
-            self._binarise(sum(subwords.values(), Counter[str]()))
-        tokens = {side: counts.total() + pairs["train"] for side, counts in subwords.items()}
+        detokenised = [split for split in ("valid", "test") if corpus.style(split).segmented]
+        facts: Json = {"pairs": pairs, "vocabulary": 0, "entropy": {}, "train_percent": 100, "detokenised": detokenised}
+        if data.only:
+            return facts
+        by_side = {side: self._subwords(side) for side in data.languages}
+        subwords = sum(by_side.values(), Counter[str]())
+        self._binarise(subwords)
+        tokens = {side: counts.total() + pairs["train"] for side, counts in by_side.items()}
         target = [self.staging / "bpe" / f"{split}.{data.target_lang}" for split in ("train", "valid")]
-        return {
-            "pairs": pairs,
-            "vocabulary": self.learnt.vocabulary if self.learnt else len(set().union(*subwords.values())),
-            "entropy": {} if data.only or data.name in LABELLED else entropies(*target),
-            "train_percent": corpus.train_percent(pairs["train"], tokens) if "train" in pairs else 100,
-            "detokenised": [split for split in ("valid", "test") if corpus.style(split).segmented],
+        return facts | {
+            "vocabulary": self.learnt.vocabulary if self.learnt else len(subwords),
+            "entropy": {} if data.name in LABELLED else entropies(*target),
+            "train_percent": corpus.train_percent(pairs["train"], tokens),
         }
 
     def _tokenised(self, split: str) -> Iterator[Tokenised]:
@@ -258,7 +260,7 @@ class Build:
     def _place(self, split: str, number: int, side: int) -> str:
         """Return file and number of a line, as far as they are known, for messages."""
         name = f"{split}.{list(self.sides)[side]}"
-        place = f"{self.files.get(name, f'{self.corpus.name}: {name}')}"
+        place = str(self.files.get(name, f"{self.corpus.name}: {name}"))
         return f"{place}:{number}" if self.corpus.numbered else place
 
     def _subwords(self, side: str) -> Counter[str]:

@@ -60,6 +60,7 @@ def test_merges_and_dictionary_of_another_corpus_are_taken(made, root, glue, sma
     alone = made("mrpc", source=glue, **SIDES)
     assert alone.codes != toy.codes and alone.fingerprint != prepared.fingerprint
     assert not (alone.folder / "bpe" / "dict.txt").exists()
+    assert made("toy", bpe_merges=40, vocabulary=toy.fingerprint, only="test").vocabulary == 0
     with pytest.raises(UserError, match=r"data\.vocabulary: no corpus sha256:0123 is prepared under"):
         made("mrpc", source=glue, vocabulary="sha256:0123", **SIDES)
 
