@@ -23,7 +23,7 @@ from ln_repro.corpus.ngram import entropies
 from ln_repro.corpus.prepare import MANIFEST, Prepared, describe
 from ln_repro.corpus.subwords import binarise, dictionary, learn, segmenter, token_ids
 from ln_repro.corpus.text import LONGEST_WORD, Pair, lower
-from ln_repro.corpus.tokenise import LANGUAGES, detokenise, tokeniser
+from ln_repro.corpus.tokenise import KNOWN_LANGUAGES, detokenise, tokeniser
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import LABELLED, Data, base_code
 from ln_repro.system.files import Json, write_atomically
@@ -119,7 +119,7 @@ class Build:
         raw = corpus.read(data, self.files)
         self.counts = {split: sum(1 for _ in pairs) for split, pairs in raw.items()}  # checks the raw text
         for lang in dict.fromkeys(self.sides.values()):
-            if base_code(lang) not in LANGUAGES:
+            if base_code(lang) not in KNOWN_LANGUAGES:
                 self.report(f"{corpus.name}: no tokeniser rules are known for {lang}: those of English are used")
         self.codes = corpus.codes(data, self.files) or (self.learnt.codes if self.learnt else "")
         raw = corpus.read(data, self.files)

@@ -14,7 +14,7 @@ from ln_repro.experiment.data import base_code
 
 SPACE = re.compile(r"\s")
 DIGITS = frozenset("0123456789")
-LANGUAGES = frozenset(NonbreakingPrefixes().available_langs)
+KNOWN_LANGUAGES = frozenset(NonbreakingPrefixes().available_langs)
 """The languages whose abbreviations are known; others are tokenised with those of English."""
 
 
