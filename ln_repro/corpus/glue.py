@@ -21,11 +21,10 @@ class Glue(Corpus):
     tested = False
     revision = 2
     columns: ClassVar[tuple[str, str, str]]  # names of those of the two sentences and of the label
-    aliases: ClassVar[Mapping[str, str]] = {}  # other names that the files may have
     classes: ClassVar[Mapping[str, str]]  # the class, 0 or 1, of each label in the file
 
     def inputs(self, data: Data) -> list[Raw]:
-        return [Raw(name, alias=self.aliases.get(name)) for name in ("train.tsv", "dev.tsv")]
+        return [Raw("train.tsv"), Raw("dev.tsv")]
 
     def read(self, data: Data, files: RawFiles) -> Splits:
         """Return the training and the validation set, with the labels as a third side."""
@@ -60,13 +59,13 @@ class Mrpc(Glue):
         "get MRPC from https://gluebenchmark.com and give data.source=FOLDER with MRPC/train.tsv and MRPC/dev.tsv, "
         "or with Microsoft's msr_paraphrase_train.txt and msr_paraphrase_test.txt"
     )
-    aliases: ClassVar[Mapping[str, str]] = {
-        "train.tsv": "msr_paraphrase_train.txt",
-        "dev.tsv": "msr_paraphrase_test.txt",
-    }
     folders = (".", "MRPC")
     columns = ("#1 String", "#2 String", "Quality")
     classes: ClassVar[Mapping[str, str]] = {"0": "0", "1": "1"}
+
+    def inputs(self, data: Data) -> list[Raw]:
+        """Return the files by GLUE's names, with Microsoft's."""
+        return [Raw("train.tsv", alias="msr_paraphrase_train.txt"), Raw("dev.tsv", alias="msr_paraphrase_test.txt")]
 
 
 class Rte(Glue):
