@@ -37,5 +37,4 @@ class Multi30k(Corpus):
         return Style(normalise=True)
 
     def read(self, data: Data, files: RawFiles) -> Splits:
-        names = {split: [f"{FILES[split]}.{lang}.gz" for lang in LANGUAGES] for split in data.splits}
-        return {split: read_pairs([files[name] for name in sides]) for split, sides in names.items()}
+        return {split: read_pairs([files[f"{FILES[split]}.{lang}.gz"] for lang in LANGUAGES]) for split in data.splits}
