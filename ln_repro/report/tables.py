@@ -44,7 +44,7 @@ def with_tables(text: str, files: Mapping[str, Mapping[str, Table]]) -> str:
         begin, form, name, end = match.groups()
         if name not in tables:
             return match[0]
-        table = hypertext(tables[name]) if form == "html" else markdown("", tables[name]).split("\n", 2)[2]
+        table = hypertext(tables[name]) if form == "html" else markdown("", tables[name])
         return f"{begin}{table}{end}"
 
     return MARKED.sub(updated, text)
@@ -60,7 +60,7 @@ def hypertext(table: Table) -> str:
 
 
 def markdown(name: str, table: Table) -> str:
-    """Return a table as Markdown, with aligned columns."""
+    """Return a table as Markdown, with aligned columns, below its name if that is not empty."""
     cells = [[_text(cell).replace("|", r"\|").replace("\n", "<br>") for cell in row]
              for row in (table.columns, *table.rows)]  # fmt: skip
     columns = [*zip(*cells, strict=True)]
@@ -73,7 +73,8 @@ def markdown(name: str, table: Table) -> str:
 
     rule = "|".join("-" * (w + 2) if is_left else "-" * (w + 1) + ":" for w, is_left in zip(widths, left, strict=True))
     notes = "".join(f"\n{note}\n" for note in table.notes)
-    return f"### {name}\n\n" + "\n".join([line(cells[0]), f"|{rule}|", *map(line, cells[1:])]) + f"\n{notes}"
+    heading = f"### {name}\n\n" if name else ""
+    return heading + "\n".join([line(cells[0]), f"|{rule}|", *map(line, cells[1:])]) + f"\n{notes}"
 
 
 def comma_separated(name: str, table: Table) -> str:
