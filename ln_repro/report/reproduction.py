@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 from ln_repro.claims.evidence import Arm, interventions
@@ -98,7 +99,7 @@ def check_length(theirs: Run, updates: int | None) -> None:
 def windows(run: Run) -> set[tuple[int, int]]:
     """Return the first and last update of each training loss, which a stop or a save by the clock cuts in two."""
     ends = [event["update"] for event in run.events if event["kind"] == "train"]
-    return {*zip([0, *ends], ends, strict=False)}
+    return {*pairwise([0, *ends])}
 
 
 def compare(theirs: Run, ours: Run, kept: Sequence[Run]) -> Comparison:
