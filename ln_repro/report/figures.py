@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from ln_repro.claims.judge import Archive
+from ln_repro.report.figure_branches import draw_branches
 from ln_repro.report.figure_burst import draw_burst
 from ln_repro.report.figure_collapse import draw_collapse
 from ln_repro.report.figure_convergence import draw_convergence
@@ -21,7 +22,7 @@ def draw_all(archive: Archive, theory: Json, out: Path) -> list[Path]:
     """
     paths = [
         path
-        for draw in (draw_rates, draw_collapse, draw_burst, draw_delay, draw_convergence, draw_ramp)
+        for draw in (draw_rates, draw_collapse, draw_branches, draw_burst, draw_delay, draw_convergence, draw_ramp)
         for path in draw(archive, out)
     ]
     return [*paths, *draw_rates(archive, out, BERT), *draw_initialisation(theory.get("figures", {}), out)]

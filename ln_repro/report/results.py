@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from statistics import fmean, median
+from statistics import fmean
 from typing import Any
 
 from ln_repro.claims.arena import LEAST_SCHEMES, arena, arm_sensitivity
@@ -37,13 +37,6 @@ LEGEND = (
     "the interval would exceed the possible values (100 BLEU)."
 )
 """Explains the cells of arms and rates."""
-BRANCHES = {
-    "postln": ("-", "as they are"),
-    "centred": ("their mean over tokens", "smaller"),
-    "shrunk": ("nothing, but scaled down", "smaller"),
-    "centredfull": ("their mean over tokens, but scaled up", "as they are"),
-}
-"""What is taken from the encoder's branches, and how large they then are, by scheme."""
 LATE = 2048  # the second update at which collapse is shown
 MULTIVERSE = (
     f"MT-1 for every combination of limit ({', '.join(map(str, LIMITS))} of the best arm), share of the seeds "
@@ -84,7 +77,6 @@ def all_tables(archive: Archive, rows: Sequence[Row], findings: Sequence[Json]) 
         },
         "ramps": {
             "stacks": stacks_table(archive),
-            "branches": branches_table(archive),
             **{f"ramps-{name}": ramps_table(part) for name, part in replication.items()},
         },
         "depth": {f"depth-{name}": depth_table(evidence) for name, evidence in settings.items()},
@@ -251,35 +243,6 @@ def stacks_table(archive: Archive) -> Table:
                     rows.append([display_name(setting), display_name(norm), rate_words(rate), *words])
     note = "seeds that train (their mean BLEU, with those that do not); *: exploratory seeds, as there are no new ones"
     return Table(["setting", "placement", "peak rate", *RAMPS], rows, [note])
-
-
-def branches_table(archive: Archive) -> Table:
-    """Return how Post-LN does without warm-up if its encoder's branches are centred, shrunk, or both undone."""
-    rows = []
-    for setting, part in archive.replication.items():
-        curves = {norm: part.curve(f"{norm}_nowarm") for norm in BRANCHES}
-        for rate in sorted({rate for norm, curve in curves.items() if norm != "postln" for rate in curve}):
-            for norm, words in BRANCHES.items():
-                if runs := curves[norm].get(rate, []):
-                    count = f"{Count.of(part.trained, runs)} ({fmean(run.bleu for run in runs):.1f})"
-                    first = fmean(run.record.epochs[0].valid_nll_loss or math.inf for run in runs)
-                    alike = [_alike(runs, name) for name in ("cosine", "squared_cosine")]
-                    rows.append([display_name(setting), rate_words(rate), *words, count, f"{first:.2f}", *alike])
-    columns = ["setting", "peak rate", "taken away", "size before training", "seeds that train", "NLL after an epoch",
-               "cosine", "squared"]  # fmt: skip
-    note = "cosine, squared: mean cosine and mean squared cosine between tokens of the encoder at the last probe, medians"
-    return Table(columns, rows, [note])
-
-
-def _alike(runs: Sequence[Run], name: str) -> str | None:
-    """Return the median over runs of a measure of the encoder's output at the last probe; None without one."""
-    values = []
-    for run in runs:
-        probed = probes(run, "collapse")
-        of_stacks = probed[max(probed)].get(name, {}) if probed else {}
-        if "encoder" in of_stacks:
-            values.append(of_stacks["encoder"][-1] if name == "cosine" else of_stacks["encoder"])
-    return f"{median(values):.2f}" if values else None
 
 
 def ramps_table(evidence: Evidence) -> Table:

@@ -10,6 +10,7 @@ from ln_repro.claims.lr50 import CELLS
 from ln_repro.claims.rates import lowest_loss
 from ln_repro.records.archive import Run
 from ln_repro.report.figure_convergence import FASTER, SLOWER, catches_up, curves
+from ln_repro.report.figure_delay import updates_to_learn
 from ln_repro.report.figure_ramp import counted, maps
 from ln_repro.system.paths import CHECKOUT
 from tests import committed
@@ -126,6 +127,32 @@ def test_a_burst_of_16_updates_delays_post_ln_unless_the_encoder_is_new() -> Non
         ("toy_postln_nowarm_burst16", 101): 17, ("toy_postln_nowarm_burst16", 102): 17,
         ("toy_postln_nowarm_burst16_newdecoder", 101): 99, ("toy_postln_nowarm_burst16_newdecoder", 102): 34,
     }  # fmt: skip
+
+
+def test_centred_branches_need_no_ramp_just_above_the_limit_and_size_is_not_the_reason() -> None:
+    evidence = committed.archive().replication["toy"]
+
+    def alike(norm: str, rate: float, at: int) -> tuple[list[float], list[float]]:
+        """Return mean cosine and mean squared cosine of the encoder's tokens in each run of an arm."""
+        probed = [probes(run, "collapse")[at] for run in evidence.curve(f"{norm}_nowarm")[rate]]
+        return ([values["cosine"]["encoder"][-1] for values in probed],
+                [values["squared_cosine"]["encoder"] for values in probed])  # fmt: skip
+
+    bleus = {norm: [run.bleu for run in evidence.curve(f"{norm}_nowarm")[0.002]]
+             for norm in ("postln", "centred", "shrunk", "centredfull")}  # fmt: skip
+    assert min(bleus["centred"]) > 99.8 and max(bleus["postln"]) < 1 and max(bleus["centredfull"]) < 5
+    assert sorted(map(round, bleus["shrunk"])) == [2, 13, 24, 31, 100]
+    assert max(alike("centred", 0.002, 256)[1]) < 0.1, "never alike"
+    assert min(alike("shrunk", 0.002, 32)[0]) > 0.99, "alike at first"
+    for norm, rate in (("centredfull", 0.002), ("centred", 0.004)):
+        cosines, squared = alike(norm, rate, 1200)
+        assert max(map(abs, cosines)) < 0.1 and min(squared) > 0.99, "on a line, in both directions"
+        assert not any(map(evidence.trained, evidence.curve(f"{norm}_nowarm")[rate]))
+    full = evidence.curve("centredfull_nowarm")[0.002]
+    assert all(relative_gradients(run)["encoder"][1200] < 1e-4 for run in full)
+    with_ramps = [updates_to_learn(evidence, "postln", arm) for arm in ("warm", "warm_encoder", "warm_decoder")]
+    assert min(min(seeds) for of_arm in with_ramps for seeds in of_arm.values()) > 400
+    assert max(updates_to_learn(evidence, "centred", "nowarm")[0.002]) < 310
 
 
 def test_the_rate_alone_separates_the_probed_runs_almost_as_well_as_the_gradient() -> None:
