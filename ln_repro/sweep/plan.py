@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -31,13 +31,13 @@ COLUMNS = ("id", "state", "lr", "updates", "M tokens", "sum of lr", "command")
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A run of a grid; ``data`` is the fingerprint of its corpus if known, ``skipped`` the ids of recorded runs."""
+    """A run of a grid; ``data`` is the fingerprint of its corpus if known. If ``recorded``, it is not run again."""
 
     run: GridRun
     experiment: Experiment
     rate: LearningRate
     data: str | None = None
-    skipped: frozenset[str] = frozenset()
+    recorded: bool = False
 
     @cached_property
     def id(self) -> str | None:
@@ -67,7 +67,7 @@ class PlannedRun:
     @property
     def state(self) -> str:
         """``recorded``, or the state of the run's directory."""
-        return "recorded" if self.id in self.skipped else self.folder.state
+        return "recorded" if self.recorded else self.folder.state
 
     @property
     def done(self) -> bool:
@@ -160,9 +160,9 @@ def reference(settings: Json, key: str, kind: Any) -> Any:
 
 
 def plan_runs(
-    composed: Sequence[PlannedRun], say: Report | None = None, skipped: frozenset[str] = frozenset()
+    composed: Sequence[PlannedRun], say: Report | None = None, recorded: Collection[str] = ()
 ) -> list[PlannedRun]:
-    """Return the plan for these runs with their corpus, of which ``skipped`` are recorded.
+    """Return the plan for these runs with their corpus; ``recorded`` are the ids of those to leave out.
 
     With ``say``, which takes messages, the corpus is prepared first; without, the ids may not be known. Runs that an
     option has made the same, such as ``norm=`` those of several arms, are planned once.
@@ -172,5 +172,6 @@ def plan_runs(
     source = prepare(*corpus, say).fingerprint if say else fingerprint(*corpus)
     plan: dict[str, PlannedRun] = {}
     for planned in composed:
-        plan.setdefault(planned.experiment.id(source or ""), replace(planned, data=source, skipped=skipped))
+        id = planned.experiment.id(source or "")
+        plan.setdefault(id, replace(planned, data=source, recorded=id in recorded))
     return [*plan.values()]
