@@ -17,13 +17,14 @@ def sync_command(options: argparse.Namespace) -> int:
     folders = [find_run(word, runs_folder()) for word in options.runs] or runs_under(runs_folder())
     if not folders:
         say(f"no runs in {runs_folder()}")
-    failed = 0
+    status = 0
     for folder in folders:
         try:
             print(f"{folder.path}: {sync(folder)}")
         except LnReproError as error:
-            failed += bool(complain(error))
-    return min(failed, 1)
+            complain(error)
+            status = 1
+    return status
 
 
 def sync(folder: RunFolder) -> str:

@@ -62,7 +62,8 @@ def events_problem(record: Record, files: Mapping[str, bytes]) -> str | None:
     text = files.get(f"{record.id}{archive.EVENTS}")
     if text is None:
         return f"its events are missing in {record.archive}"
-    return (name := archive.differing(record, valid_events(text))) and f"{name} differs from its events"
+    name = archive.differing(record, valid_events(text))
+    return f"{name} differs from its events" if name else None
 
 
 def bleu_problem(record: Record, files: Mapping[str, bytes]) -> str | None:
