@@ -51,7 +51,7 @@ def typed(key: str, value: Any) -> Any:
             number = NUMBERS[key](value if isinstance(value, str) else "")
         except ValueError:
             number = -1
-        if number < 0:
+        if not number >= 0:  # nan is neither
             raise UserError(f"launcher.{key}: expected a number, got {value!r}; for the options, see conf/slurm.yaml")
         return number
     return value

@@ -298,6 +298,7 @@ def test_without_a_gpu_here_the_precision_of_jobs_with_one_is_named(words, warne
         ("launcher=slurm launcher.gpus_per_node=two", "launcher.gpus_per_node: expected a number, got 'two'; for "),
         ("launcher=slurm launcher.mem_gb=16G", "launcher.mem_gb: expected a number, got '16G'"),
         ("launcher=slurm launcher.timeout_min=-5", "launcher.timeout_min: expected a number, got '-5'"),
+        ("launcher=slurm launcher.mem_gb=nan", "launcher.mem_gb: expected a number, got 'nan'"),
         ("launcher=commented.yaml", "launcher.comment: a sweep recognises its jobs by their comment"),
         ("launcher=slurm launcher.additional_parameters=5", "launcher.additional_parameters: expected opt"),
         ("launcher=named.yaml", "launcher.partition: expected a value without names, got {'a': '1'}"),
