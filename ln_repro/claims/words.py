@@ -10,6 +10,7 @@ SCHEME_NAMES = {
     "mixln": "Mix-LN", "normformer": "NormFormer", "subln": "Sub-LN", "hybridnorm": "HybridNorm", "dyt": "DyT",
     "ngpt": "nGPT", "keel": "Keel", "siamesenorm": "SiameseNorm", "derf": "Derf",
     "centred": "Centred Post-LN", "centredfull": "Centred Post-LN of full size", "shrunk": "Shrunk Post-LN",
+    "centredforward": "Post-LN, centred forwards", "centredgradient": "Post-LN with centred gradients",
 }  # fmt: skip
 CORPUS_NAMES = {
     "iwslt14": "IWSLT14", "wmt14": "WMT14", "toy": "Toy", "multi30k": "Multi30k", "tatoeba": "Tatoeba",

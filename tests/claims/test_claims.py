@@ -165,6 +165,12 @@ def test_a_claim_that_runs_suggested_is_judged_on_new_ones_alone() -> None:
             None,
         ),
         ("X-8a", {"centred_nowarm": {2e-3: whole}, plain: {2e-3: lone}}, "reproduced", None),
+        (
+            "X-8c",
+            {"centredgradient_nowarm": {2e-3: whole[:4]}, plain: {2e-3: lone}},
+            "inconclusive",
+            "seeds: 1 of centredgradient_nowarm at 0.002",
+        ),
         ("X-8b", {"shrunk_nowarm": {2e-3: whole}, "centredfull_nowarm": {2e-3: two}}, "contradicted", None),
     ):
         assert row(id, on_rates("toy", arms)).others == []

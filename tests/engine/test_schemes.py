@@ -90,6 +90,8 @@ class Written:
     def shrunk(self, x):
         return self.centred(x, (0.35, 0.63), 0.0)
 
+    centredforward, centredgradient = centred, postln
+
     def deepnorm(self, x):
         n, decodes = LAYERS, self.kinds is DECODER
         return self.postln(x, lambda layer, kind: (3 * n) ** 0.25 if decodes else 0.81 * (n**4 * n) ** (1 / 16))
@@ -253,6 +255,16 @@ def test_the_mean_over_the_tokens_of_a_sentence_is_without_its_padding(build_mod
     longer = torch.randint(4, 40, (1, 8))
     beside = model.encoder(torch.cat([torch.cat([alone, padding], 1), longer]))["x"]
     torch.testing.assert_close(beside[:5, :1], model.encoder(alone)["x"])
+
+
+@pytest.mark.parametrize(("norm", "learns"), [("centred", False), ("centredforward", True), ("centredgradient", False)])
+def test_a_branch_with_centred_gradients_does_not_learn_what_its_tokens_share(norm, learns):
+    """Its bias is such a component; with the identity for a norm, no other gradient reaches it."""
+    residual, bias = SCHEMES[norm](WIDTH, 0.0, Place(False, 1, 1, 0, "ffn")), torch.randn(WIDTH, requires_grad=True)
+    residual.norm = nn.Identity()
+    x, real = torch.randn(TIME, BATCH, WIDTH), torch.ones(TIME, BATCH, 1, dtype=torch.bool)
+    residual((x, real), lambda y: y.sin() + bias).square().sum().backward()
+    assert (bias.grad.norm() > 1e-9) == learns
 
 
 def place(layers, decoder=False, layer=0, alone=False):

@@ -36,6 +36,7 @@ BURST = "2026-11-27T18:15Z"  # when the rule of X-5d was written: before any run
 SPEED = "2026-11-28T11:42Z"  # when the rules of X-6 were written: before any run of these arms at these rates
 BURST16 = "2026-11-28T16:01Z"  # when the rules of X-7 were written: before any recorded run with a burst of 16 updates
 CENTRED = "2026-11-29T02:36Z"  # when the rules of X-8 were written: before any run of these arms with a new seed
+LEARNT = "2026-11-29T03:31Z"  # when that of X-8c was written: before any run of its first arm
 SEPARATES = 0.9  # area under the ROC curve above which a measure predicts failure
 
 
@@ -196,8 +197,9 @@ def _ramped(rate: Rate, trains: str, *fail: str, seeds: int = SEEDS) -> Rule:
     return Rule((OnlyFirst(arms, (rate,) * len(arms), seeds),), SECOND, SECOND_AMENDMENT, seeds)
 
 
-def _centred(rate: Rate, trains: str, fails: str, seeds: int = SEEDS) -> Rule:
-    return Rule((OnlyFirst((trains, fails), (rate,) * 2, seeds),), CENTRED, CENTRING, seeds)
+def _centred(rate: Rate, trains: str, fails: str, seeds: int = SEEDS, written: str = CENTRED) -> Rule:
+    source = CENTRING if written == CENTRED else "after X-8a and X-8b, without a pilot"
+    return Rule((OnlyFirst((trains, fails), (rate,) * 2, seeds),), written, source, seeds)
 
 
 TINY = Rule(
@@ -312,5 +314,11 @@ OTHERS = (
         "not in the paper", "-", None,
         by_setting={"toy": _centred(0.002, "shrunk_nowarm", "centredfull_nowarm")},
         explored=False, grid="rates arms=shrunk_nowarm,centredfull_nowarm rates=0.002",
+    ),
+    Claim(
+        "X-8c", "The encoder's branches must not learn what their tokens share: with centred gradients, it trains",
+        "ours", "not in the paper", "-", None,
+        by_setting={"toy": _centred(0.002, "centredgradient_nowarm", NONE, written=LEARNT)},
+        explored=False, grid=f"rates arms=centredgradient_nowarm,centredforward_nowarm,{NONE} rates=0.002",
     ),
 )  # fmt: skip

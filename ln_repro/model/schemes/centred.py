@@ -7,7 +7,9 @@ from torch import Tensor
 from ln_repro.model.residual import Branch, Kind, Residual
 
 DISTINCT = {"self_attn": 0.35, "ffn": 0.63}
-"""How large a centred branch is, relative to the whole: on toy before training, root mean square over the layers."""
+"""How large a centred branch of Post-LN is, relative to the whole: on toy, before training, with dropout; root mean
+square over the layers. (Without dropout, whose noise differs between tokens, attention's is about 0.1.)
+"""
 
 
 class Centred(Residual):
@@ -17,7 +19,10 @@ class Centred(Residual):
     sentence would show it the words that it predicts. (Ali et al. 2023 centre attention, against its smoothing.)
     """
 
-    centres: ClassVar[bool] = True
+    forward_pass: ClassVar[bool] = True
+    """Whether the forward pass is without the mean."""
+    gradient: ClassVar[bool] = True
+    """Whether the gradient is: if so, a branch does not learn to change the mean."""
     factors: ClassVar[dict[Kind, float]] = {}
     """Constant factors of the encoder's branches."""
 
@@ -28,10 +33,24 @@ class Centred(Residual):
             x = x, x.ne(0).any(-1, keepdim=True)  # the embedding of padding is 0
         x, real = x
         change = self.factors.get(self.place.kind, 1.0) * self.drop(branch(x)).to(x.dtype)
-        if self.centres:
-            change = change - (change * real).sum(0) / real.sum(0)
+        shared = (change * real).sum(0) / real.sum(0)
+        change = change - (shared if self.gradient else shared.detach())
+        if not self.forward_pass:
+            change = change + shared.detach()
         out: Tensor = self.norm(x + change)
         return out if self.place.last_in_stack else (out, real)
+
+
+class CentredForward(Centred):
+    """Centred in the forward pass alone."""
+
+    gradient: ClassVar[bool] = False
+
+
+class CentredGradient(Centred):
+    """Post-LN in the forward pass; the gradient of the encoder's branches is centred."""
+
+    forward_pass: ClassVar[bool] = False
 
 
 class CentredFull(Centred):
@@ -40,8 +59,9 @@ class CentredFull(Centred):
     factors: ClassVar[dict[Kind, float]] = {"self_attn": 1 / DISTINCT["self_attn"], "ffn": 1 / DISTINCT["ffn"]}
 
 
-class Shrunk(Centred):
-    """Post-LN whose encoder's branches are not centred, but before training as small as those of `Centred`."""
+class Shrunk(Residual):
+    """Post-LN whose encoder's branches are before training as small as those of `Centred`, but not centred."""
 
-    centres: ClassVar[bool] = False
-    factors: ClassVar[dict[Kind, float]] = {"self_attn": DISTINCT["self_attn"], "ffn": DISTINCT["ffn"]}
+    def forward(self, x: Tensor, branch: Branch) -> Tensor:
+        factor = 1.0 if self.place.decoder else DISTINCT[self.place.kind]
+        return self.norm(x + factor * self.drop(branch(x)))

@@ -33,6 +33,8 @@ SCHEMES: dict[str, type[Residual]] = {
     "derf": later.Derf,
     "centred": centred.Centred,
     "centredfull": centred.CentredFull,
+    "centredforward": centred.CentredForward,
+    "centredgradient": centred.CentredGradient,
     "shrunk": centred.Shrunk,
 }
 
