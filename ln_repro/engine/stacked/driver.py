@@ -58,8 +58,7 @@ class Driver:
         self.running = {loop: loop.run() for loop in loops}
         self.ended = ended
         self.batches: dict[Loop, list[Batch]] = {}  # of the next update of each run
-        self.rows: list[Loop] = []
-        self.joint: Joint | None = None  # of the models of `rows`
+        self.joint: Joint | None = None  # of the runs that were last computed together
         self.together = together
 
     def run(self) -> None:
@@ -84,22 +83,22 @@ class Driver:
             error = failure
         del self.running[loop]
         self.batches.pop(loop, None)
-        self.joint, self.rows = None, []  # they would keep the run's memory
+        self.joint = None  # it would keep the run's memory
         self.ended(loop, error)
 
     def _gradients(self, rows: list[Loop]) -> Sequence[Gradients | None]:
         """Return what each of some runs at the same update needs for it; None: the run computes its own gradients."""
         if len(rows) > 1 and self.together:
             try:
-                if rows != self.rows:
-                    self.joint, self.rows = None, []  # frees memory first
-                    self.joint, self.rows = Joint([loop.trainer for loop in rows]), rows
-                assert self.joint is not None
+                trainers = [loop.trainer for loop in rows]
+                if self.joint is None or self.joint.trainers != trainers:
+                    self.joint = None  # frees memory first
+                    self.joint = Joint(trainers)
                 return self.joint.add_up_gradients(shared_samples([self.batches[loop] for loop in rows]))
             except Exception as error:  # of any kind: vmap rejects a scheme, memory does not suffice
                 reason = str(error).partition("\n")[0]
                 logger.warning("%s: %s: %s", ONE_BY_ONE, type(error).__name__, reason)
-                self.joint, self.rows, self.together = None, [], False
+                self.joint, self.together = None, False
         return [None] * len(rows)
 
 
