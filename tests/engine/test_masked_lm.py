@@ -95,8 +95,8 @@ def test_text_is_cut_into_blocks_of_one_length(corpus, monkeypatch):
     train, valid = task.dataset("train"), task.dataset("valid")
     text = [train.text[index] for index in range(len(train))]
     assert {len(block) for block in text[:-1]} == {16}
-    assert all(block[0] == task.dictionary.bos() for block in text)
-    joined = task.dictionary.string(torch.cat([block[1:] for block in text]), include_eos=True)
+    assert all(block[0] == task.source_dictionary.bos() for block in text)
+    joined = task.source_dictionary.string(torch.cat([block[1:] for block in text]), include_eos=True)
     sentences = (corpus.parent / "text" / "train.en").read_text().splitlines()
     assert joined == "".join(f"{line} </s> " for line in sentences).strip()
     assert (train.renewed, valid.renewed) == (True, False) and train.seed != valid.seed

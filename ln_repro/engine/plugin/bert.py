@@ -32,12 +32,8 @@ class EncoderTask(LnTask):
 
     def __init__(self, experiment: Experiment, corpus: Path) -> None:
         super().__init__(experiment, corpus)
-        self.dictionary = self.load_words(self.languages[-1])
-        self.mask = self.dictionary.add_symbol(MASK)
-
-    @property
-    def source_dictionary(self) -> Dictionary:
-        return self.dictionary
+        self.source_dictionary = self.load_words(self.languages[-1])
+        self.mask = self.source_dictionary.add_symbol(MASK)
 
 
 class MaskedBlocks(FairseqDataset):
@@ -106,13 +102,13 @@ class MaskedBlocks(FairseqDataset):
 class LnMaskedLm(EncoderTask):
     """Masked language modelling of the target side of a corpus."""
 
-    @property
-    def target_dictionary(self) -> Dictionary:
-        return self.dictionary
+    def __init__(self, experiment: Experiment, corpus: Path) -> None:
+        super().__init__(experiment, corpus)
+        self.target_dictionary = self.source_dictionary
 
     def load_dataset(self, split: str, **_: object) -> None:
         """Cut the concatenated sentences of a split into blocks of equal length, each of which begins with <s>."""
-        words, size = self.dictionary, self.experiment.train.block_tokens - 1
+        words, size = self.source_dictionary, self.experiment.train.block_tokens - 1
         sentences = self.sides(split)[-1]
         blocks = data.TokenBlockDataset(
             sentences, sentences.sizes, size, pad=words.pad(), eos=words.eos(), break_mode="none"
@@ -153,7 +149,8 @@ class LnClassification(EncoderTask):
     def load_dataset(self, split: str, **_: object) -> None:
         classes = [int(line) for line in (self.corpus.parent / "text" / f"{split}.label").read_text().split()]
         first, second = self.sides(split)
-        self.datasets[split] = labelled_pairs(first, second, classes, self.dictionary, self.experiment.torch_seed)
+        words, seed = self.source_dictionary, self.experiment.torch_seed
+        self.datasets[split] = labelled_pairs(first, second, classes, words, seed)
 
     def metrics(self, logs: Sequence[Log]) -> dict[str, float]:
         """Return both losses, in bits per pair, and the accuracy on the whole validation set."""

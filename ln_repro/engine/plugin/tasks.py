@@ -37,6 +37,9 @@ def per_token(logs: Iterable[Log]) -> dict[str, float]:
 class LnTask(FairseqTask):
     """A task on a binarised corpus, with its own validation metrics: fairseq's meters round to three digits."""
 
+    source_dictionary: Dictionary = None  # it and the next one in place of fairseq's properties
+    target_dictionary: Dictionary = None
+
     def __init__(self, experiment: Experiment, corpus: Path) -> None:
         super().__init__(experiment)
         self.experiment = experiment
@@ -128,8 +131,6 @@ class Pairs(LanguagePairDataset):
 
 class LnTranslation(LnTask):
     """Translation, with fairseq's mini-batches and decoding."""
-
-    source_dictionary = target_dictionary = None  # in place of fairseq's properties
 
     def __init__(self, experiment: Experiment, corpus: Path) -> None:
         super().__init__(experiment, corpus)
