@@ -61,7 +61,8 @@ def test_a_mini_batch_is_fairseqs_number_by_number(tmp_path, left):
     theirs.cfg.left_pad_source = left
     theirs.load_dataset("train")
     expected = theirs.dataset("train")
-    found = Pairs(expected)
+    sides = (expected.src, expected.src_sizes, expected.src_dict, expected.tgt, expected.tgt_sizes, expected.tgt_dict)
+    found = Pairs(*sides, left_pad_source=left)
     order = np.random.default_rng(1).permutation(400).tolist()
     for size in (1, 2, 7, 100):
         for first in range(0, 400 - size, size):

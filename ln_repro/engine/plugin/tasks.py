@@ -8,6 +8,7 @@ on a GPU.
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -96,8 +97,8 @@ class Side:
 class Pairs(LanguagePairDataset):
     """fairseq's sentence pairs and mini-batches, collated in a twentieth of the time; an item is its own index."""
 
-    def __init__(self, pairs: LanguagePairDataset) -> None:
-        self.__dict__.update(vars(pairs))
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
         self.src_sizes, self.tgt_sizes = self.sizes.T  # not copies of it
         self.sides = Side(self.src, self.src_sizes), Side(self.tgt, self.tgt_sizes)
 
@@ -139,8 +140,7 @@ class LnTranslation(LnTask):
     def load_dataset(self, split: str, **_: object) -> None:
         """Load the sentence pairs of a split; those of the test set are not shuffled before they are sorted."""
         source, target = self.sides(split)
-        pairs = LanguagePairDataset(
+        self.datasets[split] = Pairs(
             source, source.sizes, self.source_dictionary, target, target.sizes, self.target_dictionary,
             shuffle=split != "test",
         )  # fmt: skip
-        self.datasets[split] = Pairs(pairs)
