@@ -15,6 +15,7 @@ from ln_repro.engine.plugin.tasks import LnTask
 from ln_repro.engine.trainer import parts
 from ln_repro.experiment.settings import Evaluation
 from ln_repro.model.batch import Batch
+from ln_repro.system.files import write_atomically
 
 BPE = "@@ "
 SCORES_PER_STEP = 2**27
@@ -34,9 +35,7 @@ def decode(inputs: Inputs, requests: Iterable[str]) -> None:
         model.load_state_dict(mean_weights(request.weights))
         print(f"decoding {request.out}", flush=True)
         hypotheses = translate(task, model, request.split, inputs.experiment.eval, device)
-        part = Path(f"{request.out}.part")
-        part.write_text("".join(f"{hypothesis}\n" for hypothesis in hypotheses), encoding="utf-8")
-        part.replace(request.out)
+        write_atomically(Path(request.out), "".join(f"{hypothesis}\n" for hypothesis in hypotheses))
         torch.cuda.empty_cache()  # the trainer uses the same GPU, if there is one
 
 
