@@ -4,6 +4,7 @@ Files that are not listed are ignored. This module does not import torch, becaus
 """
 
 import json
+import math
 from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -90,10 +91,10 @@ class Checkpoints:
         If the weights of an epoch in ``needed`` are damaged, an earlier state is returned, so that they are rewritten.
         """
         entries = self.entries()
-        damaged = [w.update for w in entries if w.kind == "weights" and w.epoch in needed and not self._intact(w, warn)]
+        weights = [entry for entry in entries if entry.kind == "weights" and entry.epoch in needed]
+        limit = min((entry.update for entry in weights if not self._intact(entry, warn)), default=math.inf)
         for entry in reversed(entries):
-            usable = entry.kind == "state" and entry.update < min(damaged, default=entry.update + 1)
-            if usable and self._intact(entry, warn):
+            if entry.kind == "state" and entry.update < limit and self._intact(entry, warn):
                 return entry
         return None
 
