@@ -82,7 +82,7 @@ class Probing:
         if optimizer.layers or optimizer.cfg.max_relative_update or trainer.experiment.train.clip_norm:
             return {}
         model = trainer.get_model().eval()
-        parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        parameters = [*optimizer.params]
         losses = [partial(mean_loss, trainer.get_criterion(), model, sample) for sample in self.samples]
         value, products = self.sharpness(parameters, losses, partial(preconditioner, optimizer, parameters))
         model.train()

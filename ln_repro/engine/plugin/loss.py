@@ -36,7 +36,7 @@ class SmoothedNll(torch.autograd.Function):
         ctx.save_for_backward(logits, target, ignored)
         ctx.wrong, ctx.right = share, 1 - epsilon - share
         ctx.mark_non_differentiable(nll)
-        return (1 - epsilon - share) * nll + share * everywhere, nll
+        return ctx.right * nll + share * everywhere, nll
 
     @staticmethod
     @once_differentiable

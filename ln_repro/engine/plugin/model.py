@@ -54,7 +54,7 @@ class Encoder(FairseqEncoder):
         self.embed = embed
         self.stack = stack
 
-    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_: object) -> Memory:
+    def forward(self, src_tokens: Tensor, **_: object) -> Memory:
         """Encode ``src_tokens`` (batch, time) as ``x`` (time, batch, width), with the ``mask`` of `Stack.mask`."""
         padding = src_tokens.eq(self.dictionary.pad())
         x, mask = self.embed(src_tokens).masked_fill(padding[:, :, None], 0.0), self.stack.mask(padding)
