@@ -58,8 +58,9 @@ class Loop:
         state, self.batches = self.trainer.resume(inputs.resume)
         if not group.same([self.update]):
             raise UserError(f"{inputs.resume}: not every process sees this file; use a shared disk")
-        known = self.update, state.tokens, self.checkpoints.weights()
-        self.tokens = self.events.tokens_until(*known) if group.rank.leads else 0
+        self.tokens = 0  # so far, in the events, which the first process writes
+        if group.rank.leads:
+            self.tokens = self.events.tokens_until(self.update, state.tokens, self.checkpoints.weights())
         self.trainer.get_valid_iterator("valid")  # an invalid validation set must fail now
 
         self.updates_per_epoch = math.ceil(len(self.batches) / self.trainer.batches_per_update)
