@@ -10,7 +10,7 @@ from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.judge import Archive
 from ln_repro.records.archive import Run
 from ln_repro.report.figure_collapse import SETTING, Curve, Look, draw_curves
-from ln_repro.report.plotting import COLOURS, LINES, WIDTH, draw_once
+from ln_repro.report.plotting import COLOURS, GREY, LINES, WIDTH, draw_once
 
 RATE = 0.002  # just above Post-LN's limit without warm-up
 ARMS: Mapping[str, Look] = {
@@ -18,8 +18,12 @@ ARMS: Mapping[str, Look] = {
     "shrunk_nowarm": Look("smaller", "#AA8800", ":"),
     "centred_nowarm": Look("centred", "#44AA99", "-"),
     "centredfull_nowarm": Look("centred, full size", "#882255", "-."),
+    "centredforward_nowarm": Look("forwards only", GREY, ""),
+    "centredgradient_nowarm": Look("backwards only", GREY, ""),
 }
-"""The arms, all without warm-up, by what has become of the encoder's branches."""
+"""The arms, all without warm-up, by what has become of the encoder's branches; of those without a style, only the BLEU
+is drawn.
+"""
 
 
 def draw_branches(archive: Archive, out: Path) -> list[Path]:
@@ -48,7 +52,9 @@ def _draw(runs: Mapping[str, Sequence[Run]], figure: Figure) -> None:
     cosine, squared, axis = (figure.add_axes((left, 0.17, width, 0.73))
                              for left, width in ((0.05, 0.245), (0.345, 0.245), (0.785, 0.2)))  # fmt: skip
     for probed, values in ((cosine, _cosines), (squared, _squared)):
-        draw_curves(probed, [(look._replace(name=""), [*map(values, runs[arm])]) for arm, look in ARMS.items()])
+        draw_curves(probed, [
+            (look._replace(name=""), [*map(values, runs[arm])]) for arm, look in ARMS.items() if look.style
+        ])  # fmt: skip
     for probed, title in ((cosine, "Encoder: cosine of tokens"), (squared, "Squared cosine")):
         probed.set(xlabel="update", title=title, ylim=(-0.06, 1.06))
     squared.set_xlim(cosine.get_xlim())

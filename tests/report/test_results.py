@@ -148,6 +148,13 @@ def test_centred_branches_need_no_ramp_just_above_the_limit_and_size_is_not_the_
         cosines, squared = alike(norm, rate, 1200)
         assert max(map(abs, cosines)) < 0.1 and min(squared) > 0.99, "on a line, in both directions"
         assert not any(map(evidence.trained, evidence.curve(f"{norm}_nowarm")[rate]))
+    for arm in ("centredforward_nowarm", "centredgradient_nowarm"):
+        halves = evidence.curve(arm)[0.002]
+        assert len(halves) == 5 and max(run.bleu for run in halves) < 6, "one pass is not enough"
+    _, partly = alike("centredforward", 0.002, 1200)
+    assert min(partly) > 0.39 and max(partly) < 0.94
+    forwards = evidence.curve("centredforward_nowarm")[0.002]
+    assert all(relative_gradients(run)["encoder"][1200] > 0.02 for run in forwards), "the gradient remains"
     full = evidence.curve("centredfull_nowarm")[0.002]
     assert all(relative_gradients(run)["encoder"][1200] < 1e-4 for run in full)
     with_ramps = [updates_to_learn(evidence, "postln", arm) for arm in ("warm", "warm_encoder", "warm_decoder")]
