@@ -144,10 +144,11 @@ def test_centred_branches_need_no_ramp_just_above_the_limit_and_size_is_not_the_
     assert sorted(map(round, bleus["shrunk"])) == [2, 13, 24, 31, 100]
     assert max(alike("centred", 0.002, 256)[1]) < 0.1, "never alike"
     assert min(alike("shrunk", 0.002, 32)[0]) > 0.99, "alike at first"
-    for norm, rate in (("centredfull", 0.002), ("centred", 0.004)):
-        cosines, squared = alike(norm, rate, 1200)
-        assert max(map(abs, cosines)) < 0.1 and min(squared) > 0.99, "on a line, in both directions"
-        assert not any(map(evidence.trained, evidence.curve(f"{norm}_nowarm")[rate]))
+    cosines, squared = alike("centredfull", 0.002, 1200)
+    assert max(map(abs, cosines)) < 0.1 and min(squared) > 0.99, "on a line, in both directions"
+    higher = evidence.curve("centred_nowarm")[0.004]
+    assert len(higher) == 3 and max(run.bleu for run in higher) < 1
+    assert all(relative_gradients(run)["decoder"][256] < 2e-5 for run in higher)
     for arm in ("centredforward_nowarm", "centredgradient_nowarm"):
         halves = evidence.curve(arm)[0.002]
         assert len(halves) == 5 and max(run.bleu for run in halves) < 6, "one pass is not enough"
