@@ -167,9 +167,8 @@ def row_of(claim: Claim, explored: Mapping[str, Evidence], replication: Mapping[
         own = judge(claim.rule, explored.get(claim.setting, Evidence()), place)
         depths = sum(part.cost() for part in claim.rule.criteria if isinstance(part, DeepAlone))
         hours = claim.rule.seeds * (len(claim.rule.arms) + len(claim.controls) + depths) * HOURS[claim.setting]
-    else:  # judged on other data alone
-        rule = claim.by_setting.get("toy", claim.others)
-        own = replace(own, command=rule and command_of(claim, rule, "toy"))
+    elif rule := claim.by_setting.get("toy", claim.others):  # judged on other data alone
+        own = replace(own, command=command_of(claim, rule, "toy"))
     others = []
     for corpus, settings in _others(claim.setting, {**explored, **replication}).items():
         results = (_elsewhere(claim, corpus, setting, explored, replication) for setting in settings)
