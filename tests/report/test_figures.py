@@ -14,6 +14,7 @@ from ln_repro.claims.judge import Archive
 from ln_repro.claims.lr50 import lr50
 from ln_repro.records.archive import Kept, Run
 from ln_repro.report.arena import limit_words
+from ln_repro.report.figure_branches import ARMS, RATE, draw_branches
 from ln_repro.report.figure_burst import ROWS, draw_burst
 from ln_repro.report.figure_collapse import collapses
 from ln_repro.report.figure_convergence import FASTER, FIGURE_4B, SLOWER, catches_up, curves, draw_convergence
@@ -108,6 +109,12 @@ def test_bursts_are_drawn_if_no_arm_is_missing(tmp_path: Path) -> None:
     runs = [collapsing(f"toy_{arm}", rate, 0.0, (0.5, 0.1)) for arm, rate in ROWS]
     assert draw_burst(archive(runs), tmp_path)
     assert draw_burst(archive(runs[1:]), tmp_path) == []
+
+
+def test_branches_are_drawn_if_no_arm_is_missing(tmp_path: Path) -> None:
+    runs = [collapsing(f"toy_{arm}", RATE, 0.0, (0.5, 0.1)) for arm in ARMS]
+    assert draw_branches(archive(runs), tmp_path)
+    assert draw_branches(archive(runs[1:]), tmp_path) == []
 
 
 def test_below_the_limits_a_ramp_on_the_encoder_alone_is_the_best(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """TH-10 and X: gradients after the ramp, later schemes (X-1 to X-4), and what warm-up does in each stack (X-5 to X-8).
 
 X-5 to X-8 are this project's own claims: without warm-up the tokens of a Post-LN stack become one vector, even if the
-rate is high for a few updates alone, it is the encoder's ramp that makes Post-LN faster, and smaller branches in the
-encoder replace it. Earlier runs suggested them, so that only runs with seeds above `EXPLORED` are judged.
+rate is high for a few updates alone; it is the encoder's ramp that makes Post-LN faster; and removing what its tokens
+share replaces it. Earlier runs suggested them, so that only runs with seeds above `EXPLORED` are judged.
 """
 
 import math

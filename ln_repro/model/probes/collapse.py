@@ -37,12 +37,9 @@ def mean_cosines(x: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
     number = len(tokens)
     if number < 2:
         return tokens.new_ones(()), tokens.new_ones(())
-    sums = (
-        tokens.sum(0).square().sum(),
-        (tokens.T @ tokens).square().sum(),
-    )  # over all pairs, each token with itself, too
-    first, second = ((total - number) / (number * (number - 1)) for total in sums)
-    return first, second
+    cosines, squares = tokens.sum(0).square().sum(), (tokens.T @ tokens).square().sum()  # each token with itself, too
+    pairs = number * (number - 1)
+    return (cosines - number) / pairs, (squares - number) / pairs
 
 
 def relative_entropy(
