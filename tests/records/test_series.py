@@ -9,7 +9,8 @@ def collapse(update, **changes):
     """Return the event of a probe of collapse of 6+6 layers."""
     norms = [1.2345e-05, 0.0012345, 0.012345, 0.12345, 0.12345, 0.12345]
     values = {
-        "cosine": {"encoder": LAYERS, "decoder": LAYERS}, "entropy": {"encoder.self": LAYERS},
+        "cosine": {"encoder": LAYERS, "decoder": LAYERS}, "squared_cosine": {"encoder": LAYERS, "decoder": [0.5, 0.25]},
+        "entropy": {"encoder.self": LAYERS},
         "gradient": dict.fromkeys(("encoder.w2", "decoder.w2", "decoder.cross.v"), norms),
         "nll": {"eval": 5.762, "dropout": 5.809}, **changes,
     }  # fmt: skip
@@ -32,6 +33,10 @@ def test_a_series_of_collapse_is_thinned_to_five_kilobytes():
     assert sum(len(probe.model_dump_json()) for probe in found) < 5000
     norms = [1.23e-05, 0.00123, 0.0123, 0.123, 0.123, 0.123]
     assert found[0].values["gradient"] == {"encoder.w2": norms, "decoder.w2": norms}
+    assert found[0].values["squared_cosine"] == {"encoder": 1.0, "decoder": 0.25}, "of the output"
+    old = collapse(0)
+    del old["values"]["squared_cosine"]
+    assert "squared_cosine" not in probes([old])[0].values
 
 
 def test_a_probe_with_a_value_that_is_not_finite_has_no_values():
