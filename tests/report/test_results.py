@@ -130,7 +130,7 @@ def test_a_burst_of_16_updates_delays_post_ln_unless_the_encoder_is_new() -> Non
     }  # fmt: skip
 
 
-def test_centred_branches_need_no_ramp_just_above_the_limit_and_size_is_not_the_reason() -> None:
+def test_of_changed_branches_only_those_centred_in_both_passes_need_no_ramp() -> None:
     evidence = committed.archive().replication["toy"]
 
     def alike(norm: str, rate: float, at: int) -> tuple[list[float], list[float]]:
