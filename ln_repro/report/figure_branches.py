@@ -15,15 +15,13 @@ from ln_repro.report.plotting import COLOURS, GREY, LINES, WIDTH, draw_once
 RATE = 0.002  # just above Post-LN's limit without warm-up
 ARMS: Mapping[str, Look] = {
     "postln_nowarm": Look("Post-LN", COLOURS["postln"], LINES[False]),
-    "shrunk_nowarm": Look("smaller", "#AA8800", ":"),
+    "shrunk_nowarm": Look("shrunk", "#AA8800", ":"),
     "centred_nowarm": Look("centred", "#44AA99", "-"),
-    "centredfull_nowarm": Look("centred, full size", "#882255", "-."),
-    "centredforward_nowarm": Look("forwards only", GREY, ""),
-    "centredgradient_nowarm": Look("backwards only", GREY, ""),
+    "centredfull_nowarm": Look("centredfull", "#882255", "-."),
+    "centredforward_nowarm": Look("centredforward", GREY, ""),
+    "centredgradient_nowarm": Look("centredgradient", GREY, ""),
 }
-"""The arms, all without warm-up, by what has become of the encoder's branches; of those without a style, only the BLEU
-is drawn.
-"""
+"""The arms, all without warm-up and named by their schemes; of those without a style, only the BLEU is drawn."""
 
 
 def draw_branches(archive: Archive, out: Path) -> list[Path]:
