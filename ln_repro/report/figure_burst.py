@@ -17,16 +17,16 @@ Place = tuple[str, float]
 ROWS: Mapping[Place, tuple[str, str]] = {
     ("postln_nowarm", 0.0005): ("Post-LN, 0.0005", COLOURS["postln"]),
     ("postln_nowarm_burst16", 0.005): ("0.005, then 0.0005", COLOURS["postln"]),
-    ("postln_nowarm_burst16_newadam", 0.005): ("with a new Adam", COLOURS["postln"]),
-    ("postln_nowarm_burst16_newdecoder", 0.005): ("with a new decoder", COLOURS["postln"]),
-    ("postln_nowarm_burst16_newencoder", 0.005): ("with a new encoder", NEW),
+    ("postln_nowarm_burst16_newadam", 0.005): ("Adam reset", COLOURS["postln"]),
+    ("postln_nowarm_burst16_newdecoder", 0.005): ("Adam, decoder reset", COLOURS["postln"]),
+    ("postln_nowarm_burst16_newencoder", 0.005): ("Adam, encoder reset", NEW),
     ("preln_nowarm_burst16", 0.005): ("Pre-LN, 0.005, then 0.0005", COLOURS["preln"]),
     ("preln_nowarm_burst16", 0.02): ("0.02, then 0.002", COLOURS["preln"]),
 }
 """Name and colour of each row of the right panel, from its top."""
 CURVES: Mapping[Place, Look] = {
     ("postln_nowarm_burst16", 0.005): Look("Post-LN", COLOURS["postln"], LINES[False], -9),
-    ("postln_nowarm_burst16_newencoder", 0.005): Look("new encoder", NEW, "-.", 9),
+    ("postln_nowarm_burst16_newencoder", 0.005): Look("encoder reset", NEW, "-.", 9),
     ("preln_nowarm_burst16", 0.02): Look("Pre-LN, 0.02", COLOURS["preln"], LINES[False], 12),
 }
 """The runs of which the probes are drawn; the names stand in the left panel."""
