@@ -69,6 +69,13 @@ def _run_command(arguments: list[str]) -> int:
     return command(options) or 0
 
 
+def folder(text: str) -> Path:
+    """Return the folder that an option names, which must not be empty, as an unset variable of the shell is."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("is empty; name a folder")
+    return expanded(text)
+
+
 Add = Callable[..., argparse.ArgumentParser]
 """Adds a command: its name, what it does and, if it has not the same name, its module in `ln_repro.commands`."""
 
@@ -104,7 +111,7 @@ def parser() -> argparse.ArgumentParser:
         commands.choices[name].add_argument("--json", action="store_true", help="print JSON")
     for name in ("tables", "figures", "claims", "arena", "verify", "collect", "compare", "reproduce"):
         commands.choices[name].add_argument(
-            "--records", type=expanded, metavar="DIR", help="default: results/records of the checkout"
+            "--records", type=folder, metavar="DIR", help="default: results/records of the checkout"
         )
     return main_parser
 
@@ -146,14 +153,14 @@ def _add_results(add: Add) -> None:
     tables.add_argument("names", nargs="*", metavar="NAME", help="only these tables, for example lr50; default: all")
     tables.add_argument("--format", choices=["md", "csv", "latex", "json"], default="md")
     figures = add("figures", "draw the paper's figures and ours from the committed records", "report")
-    figures.add_argument("--out", type=expanded, metavar="DIR", default="figures", help="default: ./figures")
+    figures.add_argument("--out", type=folder, metavar="DIR", default="figures", help="default: ./figures")
     theory = add("theory", "check the paper's lemmas, theorem and figure 3, without training")
     theory.add_argument("--only", nargs="+", metavar="ID", help="only these findings, for example TH-6")
     full = "all widths, depths and initialisations: half an hour of CPU time instead of minutes"
     theory.add_argument("--full", action="store_true", help=full)
     theory.add_argument("--seeds", type=int, metavar="N", help="minimum number of seeds per measurement (default: 10)")
     out = "write theory.json (these findings alone) and figures/"
-    theory.add_argument("--out", type=expanded, metavar="DIR", help=out)
+    theory.add_argument("--out", type=folder, metavar="DIR", help=out)
     text = "print the effect and verdict of each claim; with IDs, also its rule, records and what would resolve it"
     claims = add("claims", text, "report")
     claims.add_argument("ids", nargs="*", metavar="ID", help="only these claims, for example MT-4")

@@ -1,6 +1,7 @@
 """`ln-repro data`: list, prepare and verify corpora."""
 
 import argparse
+import re
 
 from ln_repro.commands.messages import say
 from ln_repro.corpus import prepare as corpus
@@ -17,6 +18,9 @@ def data_command(options: argparse.Namespace) -> None:
     search_also(options.config_dir)
     if options.action != "list" and not any(o.startswith("data=") for o in options.overrides):
         raise UserError(f"data: no corpus is given; use data=NAME ({', '.join(CORPORA)})")
+    for override in options.overrides:
+        if re.match(r"[+~]*(data|paths)\b", override) is None:
+            raise UserError(f"{override}: not for a corpus; expected data=NAME, data.KEY=VALUE or paths.data=DIR")
     settings = compose(["~exp", *options.overrides])
     data = validate(Data, settings["data"], "data")
     root = validate(Paths, settings["paths"], "paths").data

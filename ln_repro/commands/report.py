@@ -11,8 +11,8 @@ from ln_repro.claims.judge import claim_rows, read_archive
 from ln_repro.claims.words import display_name
 from ln_repro.commands.messages import complaints, say
 from ln_repro.errors import UserError
-from ln_repro.experiment.compose import nearest
 from ln_repro.experiment.name import ArmName
+from ln_repro.experiment.validation import nearest
 from ln_repro.records.archive import given_records, read_theory, records_folder
 from ln_repro.report.arena import arena_data, arena_table
 from ln_repro.report.claims import LEGEND, details, overview

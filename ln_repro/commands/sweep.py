@@ -67,13 +67,13 @@ def _sweep(request: SweepRequest, composed: list[PlannedRun], options: argparse.
         settings = launcher(request.launcher, request.launcher_options)
         slurm.require(settings, dry_run=options.dry_run)
     records = archive.read_kept(archive.records_folder()).records if options.skip_recorded else []
-    plan = plan_runs(composed, None if options.dry_run else say, {record.id for record in records})
+    plan = plan_runs(composed, None if options.dry_run else say, records)
     if same := len(composed) - len(plan):
         say(f"{same} of {len(composed)} runs are left out: they have the same settings as others")
     if options.dry_run:
         _show(plan, options)
         return
-    recorded = sum(planned.recorded for planned in plan)
+    recorded = sum(planned.state == "recorded" for planned in plan)
     unprobed = sum(planned.unprobed for planned in plan)
     say(
         f"{plural(len(plan), 'run')}, {sum(planned.done for planned in plan) - recorded} finished"
@@ -110,7 +110,8 @@ def _run_here(
     if first.train.device == "cpu" or gpu.default().name is None:
         devices = [cpu_device(first.train.threads, request.jobs, request.stack or 1)]
     else:
-        vocabulary = prepare(first.data, first.paths.data, say).vocabulary
+        corpora = {(planned.experiment.data, planned.experiment.paths.data) for planned in plan}
+        vocabulary = max(prepare(*corpus, say).vocabulary for corpus in corpora)
         need = max(run_bytes(planned.experiment, vocabulary) for planned in plan)
         devices = gpu_devices(gpu.default().uuids, request.jobs_per_gpu, need, request.stack)
     names = ", ".join(device.name for device in devices)

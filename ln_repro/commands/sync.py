@@ -8,15 +8,21 @@ from ln_repro.experiment.settings import Tracker
 from ln_repro.records.run_dir import RunFolder, find_run, runs_under
 from ln_repro.system.files import last_line
 from ln_repro.system.paths import runs_folder
+from ln_repro.system.progress import plural
 from ln_repro.tracking import SENT, Mirror, contents
 
 SYNC_SECONDS = 600
 
 
 def sync_command(options: argparse.Namespace) -> int:
-    folders = [find_run(word, runs_folder()) for word in options.runs] or runs_under(runs_folder())
+    folders = [find_run(word, runs_folder()) for word in options.runs]
     if not folders:
-        say(f"no runs in {runs_folder()}")
+        present = runs_under(runs_folder())
+        folders = [folder for folder in present if (folder.experiment or {}).get("tracker", {}).get("name") != "none"]
+        if private := len(present) - len(folders):
+            say(f"{plural(private, 'run')} with tracker=none left out; name a run to send it")
+        elif not folders:
+            say(f"no runs in {runs_folder()}")
     status = 0
     for folder in folders:
         try:

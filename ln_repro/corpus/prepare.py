@@ -228,8 +228,8 @@ def describe(folder: Path) -> dict[str, Json]:
 
 def mismatches(folder: Path) -> list[str]:
     """Return one message for each file that is not as in the manifest."""
-    manifest = read_json(folder / MANIFEST, dict)
-    if manifest is None:
+    manifest = read_json(folder / MANIFEST, dict) or {}
+    if "files" not in manifest:
         return [f"{folder / MANIFEST}: unreadable; delete {folder} and prepare again"]
     expected, present = manifest["files"], describe(folder)
     return [

@@ -1,6 +1,5 @@
 """Compose settings from YAML files and overrides with Hydra, which only this package uses."""
 
-import difflib
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from ln_repro.experiment.launcher_options import given, typed
 from ln_repro.experiment.name import Name
 from ln_repro.experiment.registry import register, registered, yaml_files
 from ln_repro.experiment.settings import Experiment, build
+from ln_repro.experiment.validation import nearest
 from ln_repro.system.files import Json
 from ln_repro.system.paths import CHECKOUT, PACKAGE, expanded
 
@@ -258,18 +258,6 @@ def flat(settings: Mapping[str, object], prefix: str = "") -> Json:
 def _variant(name: str) -> tuple[int, bool]:
     """Return a key that sorts plain names before those of their variants, and Post-LN and Pre-LN before the others."""
     return name.count("_"), not Name.of(name).arm.startswith(("postln", "preln"))
-
-
-def nearest(name: str, names: Sequence[str]) -> str:
-    """Return the end of a message about an unknown name: the names that it is part of or similar to, or some of all."""
-    word = name.rpartition(".")[2].removesuffix("s")
-    begun = [known for known in names if name and known.startswith(name)]
-    within = [known for known in names if "." in known and word and word in known.rpartition(".")[2]]
-    close = begun or [*within, *difflib.get_close_matches(name, names, n=3, cutoff=0.5)]
-    if close:
-        return f"; nearest: {', '.join(dict.fromkeys(close[:4]))}"
-    some = names if len(names) <= 30 else names[:4]
-    return f"; known: {', '.join(some)}" + (f" and {len(names) - 4} more" if len(names) > 30 else "")
 
 
 def sources() -> list[Path]:

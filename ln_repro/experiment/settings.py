@@ -59,6 +59,8 @@ class Schedule(Section):
             raise ValueError(f"schedule.step_epoch: {self.decay} needs it, the last epoch at full rate (paper: 8)")
         if self.step_epoch and self.step_update:
             raise ValueError("schedule.step_update: the step is after an epoch already; set schedule.step_epoch=null")
+        if self.step_update and not self.decay.startswith("step"):  # a setting may have a ``step_epoch`` for others
+            raise ValueError("schedule.step_update: needs schedule.decay=step or step_inverse_sqrt")
         if self.step_reset != "none" and not (self.decay == "step" and self.step_update):
             raise ValueError("schedule.step_reset: needs schedule.decay=step with schedule.step_update")
         if self.decay == "literal" and self.warmup_updates:

@@ -1,7 +1,8 @@
 """Base class and types for groups of settings, with validation errors of one line."""
 
+import difflib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -73,16 +74,30 @@ def validate(kind: type[T], settings: Mapping[str, object], prefix: str = "") ->
     try:
         return kind.model_validate(dict(settings))
     except ValidationError as error:
-        raise UserError("; ".join(_explain(detail, prefix) for detail in error.errors())) from None
+        names = [*kind.options()] if issubclass(kind, Section) else []
+        raise UserError("; ".join(_explain(detail, prefix, names) for detail in error.errors())) from None
 
 
-def _explain(detail: Any, prefix: str) -> str:
-    """Return 'key: what is accepted, got value' for one of pydantic's error details."""
-    key = ".".join([*([prefix] if prefix else []), *(str(part) for part in detail["loc"])])
+def nearest(name: str, names: Sequence[str]) -> str:
+    """Return the end of a message about an unknown name: the names that it is part of or similar to, or some of all."""
+    word = name.rpartition(".")[2].removesuffix("s")
+    begun = [known for known in names if name and known.startswith(name)]
+    within = [known for known in names if "." in known and word and word in known.rpartition(".")[2]]
+    close = begun or [*within, *difflib.get_close_matches(name, names, n=3, cutoff=0.5)]
+    if close:
+        return f"; nearest: {', '.join(dict.fromkeys(close[:4]))}"
+    some = names if len(names) <= 30 else names[:4]
+    return f"; known: {', '.join(some)}" + (f" and {len(names) - 4} more" if len(names) > 30 else "")
+
+
+def _explain(detail: Any, prefix: str, names: Sequence[str]) -> str:
+    """Return 'key: what is accepted, got value' for one of pydantic's error details; ``names`` are the options."""
+    option = ".".join(map(str, detail["loc"]))
+    key = f"{prefix}.{option}" if prefix else option
     message = detail["msg"].removeprefix("Value error, ")
     message = message[0].lower() + message[1:].replace("valid tuple", "list")
     if detail["type"] == "extra_forbidden":
-        return f"{key}: no such option"
+        return f"{key}: no such option{nearest(option, names) if names else ''}"
     if detail["type"] in ("value_error", "missing"):
         return message if detail["type"] == "value_error" else f"{key}: is not set"
     value = detail["input"]

@@ -192,7 +192,8 @@ class Record(BaseModel):
 
     def lacks_probes(self, experiment: Experiment) -> bool:
         """Return whether the run lacks the experiment's probes, which are not part of the id."""
-        return experiment.probe != "none" and self.settings.get("probe") not in (experiment.probe, "all")
+        probes = {experiment.probe} if experiment.probe == "collapse" else {experiment.probe, "all"}
+        return experiment.probe != "none" and self.settings.get("probe") not in probes
 
     def with_series(self, events: Sequence[Event]) -> "Record":
         """Return the record with what tables and figures need of its events: ``started``, ``curve`` and ``probes``."""

@@ -8,10 +8,10 @@ from fnmatch import fnmatchcase
 from pydantic import Field
 
 from ln_repro.errors import UserError
-from ln_repro.experiment.compose import experiments, nearest
+from ln_repro.experiment.compose import experiments
 from ln_repro.experiment.name import Name
 from ln_repro.experiment.settings import MOST_SEEDS
-from ln_repro.experiment.validation import Count, Natural, Positive, Section, validate
+from ln_repro.experiment.validation import Count, Natural, Positive, Section, nearest, validate
 from ln_repro.system.files import Json
 
 

@@ -2,10 +2,11 @@
 
 import json
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -15,11 +16,13 @@ from pydantic import create_model
 from ln_repro.corpus.prepare import fingerprint, prepare
 from ln_repro.errors import UserError
 from ln_repro.experiment.compose import compose, compose_all, grid
+from ln_repro.experiment.data import Data
 from ln_repro.experiment.learning_rate import LearningRate
 from ln_repro.experiment.name import Name
 from ln_repro.experiment.precision import with_precision
 from ln_repro.experiment.settings import Experiment, build
 from ln_repro.experiment.validation import Count, Positive, Section, validate
+from ln_repro.records.record import Record
 from ln_repro.records.run_dir import RunFolder
 from ln_repro.sweep.grid import AXES, Grid, GridRun, SweepRequest, along, grid_runs, select
 from ln_repro.system import gpu
@@ -31,13 +34,13 @@ COLUMNS = ("id", "state", "lr", "updates", "M tokens", "sum of lr", "command")
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A run of a grid; ``data`` is the fingerprint of its corpus if known. If ``recorded``, it is not run again."""
+    """A run of a grid; ``data`` is the fingerprint of its corpus if known. With a kept record, it is not run again."""
 
     run: GridRun
     experiment: Experiment
     rate: LearningRate
     data: str | None = None
-    recorded: bool = False
+    kept: Record | None = None
 
     @cached_property
     def id(self) -> str | None:
@@ -67,7 +70,7 @@ class PlannedRun:
     @property
     def state(self) -> str:
         """``recorded``, or the state of the run's directory."""
-        return "recorded" if self.recorded else self.folder.state
+        return "recorded" if self.kept else self.folder.state
 
     @property
     def done(self) -> bool:
@@ -77,7 +80,7 @@ class PlannedRun:
     @property
     def unprobed(self) -> bool:
         """Whether the run has a record without the requested probes; only `rerun=true` adds them."""
-        record = self.folder.record
+        record = self.kept or self.folder.record
         return record is not None and record.lacks_probes(self.experiment)
 
     def row(self, queue: Mapping[str, str], flags: Sequence[str] = ()) -> tuple[str, ...]:
@@ -100,18 +103,27 @@ def stacks(plan: Sequence[PlannedRun], size: int) -> list[list[PlannedRun]]:
 
 
 def estimate(plan: Sequence[PlannedRun], records: Path) -> str:
-    """Return the estimated time of the runs that are not done, from records of their setting, and how many have one."""
+    """Return the estimated time of the runs that are not done, from records of their setting and size of model.
+
+    Also return how many of them have a record.
+    """
     file = records / f"{Name.of(plan[0].run.exp).setting}.jsonl"
     left = [planned for planned in plan if not planned.done]
-    updates, ids = sum(planned.rate.total for planned in left), {planned.id for planned in left}
-    seconds, device, recorded = [], "", 0
+    ids, sizes = {planned.id for planned in left}, [planned.experiment.model for planned in left]
+    seconds, device, recorded = defaultdict[tuple[int, int], list[float]](list), "", 0
     for line in file.read_text(encoding="utf-8", errors="replace").splitlines() if file.exists() else ():
         with suppress(ValueError, KeyError, TypeError):  # `ln-repro verify` reports damaged records
             record = json.loads(line)
             device = "CPU" if record["environment"].get("device", "cpu") == "cpu" else "GPU"
-            seconds.append(record["train_seconds"] / max(1, record["updates"]))
+            model = record["settings"]["model"]
+            size = model["layers"], model["width"]
+            seconds[size].append(record["train_seconds"] / max(1, record["updates"]))
             recorded += record["id"] in ids
-    words = f"; about {updates * median(seconds) / 3600:.1f} {device} hours" if left and seconds else ""
+    known = [seconds.get((model.layers, model.width), []) for model in sizes]
+    words = ""
+    if left and all(known):
+        hours = sum(planned.rate.total * median(times) for planned, times in zip(left, known, strict=True)) / 3600
+        words = f"; about {hours:.1f} {device} hours"
     return words + (f"; {recorded} of them are recorded (--skip-recorded leaves them out)" if recorded else "")
 
 
@@ -160,18 +172,23 @@ def reference(settings: Json, key: str, kind: Any) -> Any:
 
 
 def plan_runs(
-    composed: Sequence[PlannedRun], say: Report | None = None, recorded: Collection[str] = ()
+    composed: Sequence[PlannedRun], say: Report | None = None, kept: Sequence[Record] = ()
 ) -> list[PlannedRun]:
-    """Return the plan for these runs with their corpus; ``recorded`` are the ids of those to leave out.
+    """Return the plan for these runs with their corpora; those with a ``kept`` record are to be left out.
 
-    With ``say``, which takes messages, the corpus is prepared first; without, the ids may not be known. Runs that an
+    With ``say``, which takes messages, the corpora are prepared first; without, the ids may not be known. Runs that an
     option has made the same, such as ``norm=`` those of several arms, are planned once.
     """
-    first = composed[0].experiment
-    corpus = first.data, first.paths.data
-    source = prepare(*corpus, say).fingerprint if say else fingerprint(*corpus)
-    plan: dict[str, PlannedRun] = {}
+
+    @cache
+    def identified(data: Data, folder: Path) -> str | None:
+        return prepare(data, folder, say).fingerprint if say else fingerprint(data, folder)
+
+    records = {record.id: record for record in kept}
+    plan: dict[tuple[str, object], PlannedRun] = {}
     for planned in composed:
+        data = planned.experiment.data
+        source = identified(data, planned.experiment.paths.data)
         id = planned.experiment.id(source or "")
-        plan.setdefault(id, replace(planned, data=source, recorded=id in recorded))
+        plan.setdefault((id, source or data), replace(planned, data=source, kept=records.get(id)))
     return [*plan.values()]

@@ -88,6 +88,8 @@ def command(*arguments: str, **variables: str) -> subprocess.CompletedProcess[st
         ("data", "the following arguments are required: action"),
         ("data prepare", "data: no corpus is given; use data=NAME (toy, "),
         ("data prepare data=tory", "data: there is no 'tory'; nearest: toy"),
+        ("data prepare data=toy lr=3", "lr=3: not for a corpus; expected data=NAME, data.KEY=VALUE or paths.data=DIR"),
+        ("collect --records ", "argument --records: is empty; name a folder"),
         (f"LN_REPRO_RUNS= run {TOY}", "paths.runs: is empty; name a folder (unset LN_REPRO_RUNS for ./runs)"),
         ("LN_REPRO_RUNS= status", "LN_REPRO_RUNS: is empty; name a folder"),
     ],
@@ -209,7 +211,7 @@ def test_experiments_of_ones_own_are_run_listed_shown_and_swept(own, runs, call)
     ("content", "message"),
     [
         (b"", "grid/mine.yaml.arms: is not set"),
-        (b"arms: [postln_warm]\nseeds: 3", "mine.yaml.seeds: no such option"),
+        (b"arms: [postln_warm]\nrate: 3", "mine.yaml.rate: no such option; nearest: rates"),
         (b"arms: [postln_warm]\noverrides: [[seed=3]]", "seed: a grid numbers its seeds"),
         (b"- postln_warm", "mine.yaml: expected keys with values, found a list"),
         (b"arms: [postln_warm]\nrates: [1e-3, x]", "mine.yaml.rates.list[float].1: input should be a valid number"),

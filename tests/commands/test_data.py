@@ -38,5 +38,7 @@ def test_a_corpus_is_prepared_listed_and_verified(corpus, empty_place, call, ref
     assert code == 0 and [path.name for path in paths] == ["test.de", "test.en"]
     assert paths[0].read_text().splitlines()[9] == "de9 de2"
 
+    (folder / "manifest.json").write_text("{}")
+    assert "manifest.json: unreadable; delete" in refused(["data", "verify", *corpus])
     paths[1].write_text("something else\n")
     assert "test.en" in refused(["data", "verify", *corpus, "data.only=test"])

@@ -184,7 +184,8 @@ def test_seeds_stay_apart_for_any_length_of_run_and_fit_numpy():
         ({**STARTED, "eval__average": 2}, "eval.valid, eval.average: task=classification decodes nothing"),
         ({"exp": "../deep"}, "exp: "),
         ({"data__source_lang": "de/../de"}, "data.source_lang: "),
-        ({"train__nope": 1}, "train.nope: no such option"),
+        ({"train__max_updates": 1}, "train.max_updates: no such option; nearest: train.max_update"),
+        ({"schedule__step_update": 16}, "schedule.step_update: needs schedule.decay=step or step_inverse_sqrt"),
     ],
     ids=str,
 )

@@ -6,8 +6,9 @@ from ln_repro.corpus.prepare import fingerprint
 from ln_repro.experiment.compose import CONF, compose, experiments, grid
 from ln_repro.experiment.precision import resolve_precision
 from ln_repro.experiment.settings import build
-from ln_repro.sweep.grid import Grid, grid_runs, select
-from tests.examples import record, store
+from ln_repro.sweep.grid import Grid, GridRun, grid_runs, select
+from ln_repro.sweep.plan import PlannedRun
+from tests.examples import experiment, record, recorded, store
 
 GRIDS = {
     "design": 12, "section3_2": 15, "section4": 11, "init": 14, "schemes": 15, "bert": 6, "gradients": 4,
@@ -137,6 +138,28 @@ def test_runs_whose_record_is_kept_are_left_out_when_asked_and_tell_how_long_the
     assert summary == "2 runs: 1 planned, 1 recorded; about 0.1 CPU hours"
     monkeypatch.setattr("ln_repro.sweep.plan.fingerprint", lambda *_: None)
     assert call("sweep", *words, "--dry-run")[1].endswith("2 runs: 2 planned; about 0.2 CPU hours\n")
+    deeper = call("sweep", *words, "model.layers=12", "--dry-run")[1]
+    assert deeper.endswith("2 runs: 2 planned\n"), "there is no record of this size"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "taken", "lacking"),
+    [("none", "none", False), ("gradients", "none", True), ("gradients", "all", False), ("collapse", "all", True)],
+)
+def test_a_kept_record_without_the_requested_probes_is_known(wanted, taken, lacking):
+    run, kept = experiment(probe=wanted), recorded(settings=experiment(probe=taken).settings())
+    assert PlannedRun(GridRun(run.exp, 1), run, run.learning_rate(10), kept=kept).unprobed == lacking
+
+
+def test_runs_on_different_texts_are_different_runs(tmp_path, planned):
+    (tmp_path / "grid").mkdir()
+    overrides = "[[data.lowercase=true], [data.lowercase=false]]"
+    (tmp_path / "grid" / "case.yaml").write_text(f"arms: [postln_warm]\noverrides: {overrides}\n")
+    rows = planned("grid=case", f"--config-dir={tmp_path}")
+    assert len({row.split()[0] for row in rows}) == 2
+    for row in rows:
+        run = resolve_precision(build(compose(row.partition("ln-repro run ")[2].split()[:3])))
+        assert row.split()[0] == run.id(fingerprint(run.data, run.paths.data) or "")
 
 
 def test_runs_that_an_option_makes_the_same_are_planned_once(call):
