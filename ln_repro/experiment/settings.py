@@ -254,6 +254,9 @@ class Experiment(Section):
             raise ValueError(f"eval.valid, eval.average: task={self.task} decodes nothing; leave them out")
         if self.probe in ("curvature", "all") and (classifies or self.optimizer.name == "radam"):
             raise ValueError(f"probe: {self.probe} needs adam or sgd, and task=translation or masked_lm")
+        scaled = train.clip_norm or self.optimizer.equal_layer_norms or self.optimizer.max_relative_update
+        if self.probe == "curvature" and scaled:  # `all` has other probes
+            raise ValueError("probe: curvature cannot be measured if gradients are clipped or scaled, or steps capped")
         if self.probe == "collapse" and classifies:
             raise ValueError("probe: collapse needs task=translation or masked_lm")
         if self.schedule.part != "all" and self.task != "translation":

@@ -168,6 +168,7 @@ def test_seeds_stay_apart_for_any_length_of_run_and_fit_numpy():
         ({"schedule__embeddings": "full"}, "schedule.embeddings: full needs schedule.part=encoder or schedule.part="),
         ({"schedule__part": "encoder", "task": "masked_lm"}, "schedule.part: task=masked_lm has one stack; leave it"),
         ({"schedule__part": "encoder", "probe": "all"}, "probe: all needs one learning rate for all parameters, not"),
+        ({"train__clip_norm": 1.0, "probe": "curvature"}, "probe: curvature cannot be measured if gradients"),
         ({**STARTED, "probe": "collapse"}, "probe: collapse needs task=translation or masked_lm"),
         ({"model__heads": 5}, "model.heads: 5 does not divide model.width 64"),
         ({"model__width": 63, "model__heads": 1}, "model.width: sinusoidal positions need an even width of at least 4"),
