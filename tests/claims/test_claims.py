@@ -187,8 +187,9 @@ def test_a_claim_that_runs_suggested_is_judged_on_new_ones_alone() -> None:
         ("FAST", "SLOW", 4, "inconclusive"),
     ],
 )
-def test_x6_compares_speed_at_one_rate(encoder: str, decoder: str, seeds: int, verdict: str) -> None:
-    arms = {"postln_nowarm": "SLOW", "postln_warm_encoder": encoder, "postln_warm_decoder": decoder}
+def test_x6_and_x8d_compare_speed_at_one_rate(encoder: str, decoder: str, seeds: int, verdict: str) -> None:
+    arms = {"postln_nowarm": "SLOW", "postln_warm_encoder": encoder, "postln_warm_decoder": decoder,
+            "centred_nowarm": encoder}  # fmt: skip
     curves = {"FAST": FAST["losses"], "SLOW": SLOW["losses"]}
     runs = [made(f"toy_{arm}", seed, lr=rate, losses=curves["SLOW" if rate > 5e-4 else speed])
             for arm, speed in arms.items() for rate in (5e-4, 1e-3) for seed in range(1, seeds + 1)]  # fmt: skip
@@ -196,6 +197,9 @@ def test_x6_compares_speed_at_one_rate(encoder: str, decoder: str, seeds: int, v
     assert judged.verdict == verdict
     assert (judged.needs or "").count("1 seed of") == 2 * (seeds < 5)
     assert judged.effect and judged.effect.value == pytest.approx(13.6 / 8.2 if encoder == "FAST" else 1.0)
+    (judged,) = row("X-8d", [], runs).others
+    expected = "reproduced" if encoder == "FAST" else "contradicted"
+    assert judged.verdict == (expected if seeds == 5 else "inconclusive")
 
 
 @pytest.mark.parametrize(("hits", "verdict"), [(4, "reproduced"), (3, "inconclusive"), (1, "contradicted")])

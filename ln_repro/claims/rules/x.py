@@ -37,6 +37,7 @@ SPEED = "2026-11-28T11:42Z"  # when the rules of X-6 were written: before any ru
 BURST16 = "2026-11-28T16:01Z"  # when the rules of X-7 were written: before any recorded run with a burst of 16 updates
 CENTRED = "2026-11-29T02:36Z"  # when the rules of X-8 were written: before any run of these arms with a new seed
 LEARNT = "2026-11-29T03:31Z"  # when that of X-8c was written: before any run of its first arm
+GAIN = "2026-11-29T07:21Z"  # when that of X-8d was written: before any run of its second arm at this rate
 SEPARATES = 0.9  # area under the ROC curve above which a measure predicts failure
 
 
@@ -320,5 +321,12 @@ OTHERS = (
         by_setting={"toy": Rule((OnlyFirst(("centredgradient_nowarm", NONE), (0.002,) * 2, SEEDS),), LEARNT,
                                 "after X-8a and X-8b, without a pilot")},
         explored=False, grid=f"rates arms=centredgradient_nowarm,centredforward_nowarm,{NONE} rates=0.002",
+    ),
+    Claim(
+        "X-8d", "Centring does more than raise the limit: it makes Post-LN faster where that trains without warm-up",
+        "ours", "not in the paper", "-", None,
+        by_setting={"toy": Rule((Faster((NONE, "centred_nowarm"), 0.0005, NO_FASTER),), GAIN,
+                                "without a pilot; the runs of Post-LN were known")},
+        explored=False, grid=f"rates arms=centred_nowarm,{NONE} rates=0.0005,0.001",
     ),
 )  # fmt: skip
