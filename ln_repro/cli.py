@@ -105,7 +105,7 @@ def parser() -> argparse.ArgumentParser:
     _add_results(add)
     _add_archive(add)
     sync = add("sync", "upload the events of runs to wandb; can be repeated safely")
-    sync.add_argument("runs", nargs="*", metavar="RUN", help="run directories or ids; default: all")
+    sync.add_argument("runs", nargs="*", metavar="RUN", help="run directories or ids; default: all with a tracker")
     add("doctor", "check this machine and suggest how to fix what does not work")
     for name in ("status", "theory", "claims", "arena", "doctor"):
         commands.choices[name].add_argument("--json", action="store_true", help="print JSON")

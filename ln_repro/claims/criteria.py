@@ -74,7 +74,7 @@ class Within:
         result = verdict(self.metric.scale.interval(values, self.level), *regions)
         more = more_seeds(values, regions, self.metric.scale, self.level) if result == INCONCLUSIVE else None
         effect, quantity = self.metric.effect(values, self.level), self.metric.unit.rpartition(" ")[2]
-        missed = self.metric.scale is LOG and math.isnan(effect.value)  # a time is infinite
+        missed = quantity in ("epochs", "updates") and math.isnan(effect.value)  # a time is infinite
         return Finding(result, effect, f"{quantity}: not within every run" if missed else "", more, seeds=len(values))
 
 

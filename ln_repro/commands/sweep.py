@@ -92,8 +92,8 @@ def _sweep(request: SweepRequest, composed: list[PlannedRun], options: argparse.
 
 def _show(plan: Sequence[PlannedRun], options: argparse.Namespace) -> None:
     """Print a row for each run, how many runs there are in each state, and the estimated time."""
-    if plan[0].id is None:
-        say("the ids, which depend on the corpus, are not known: some of its files have not been found")
+    if any(planned.id is None for planned in plan):
+        say("ids, which depend on the corpus, are not known: some of its files have not been found")
     flags = [f"--config-dir={options.config_dir}"] if options.config_dir else []
     queue = queue_of(plan[0].experiment.paths.runs)
     rows = [COLUMNS, *(planned.row(queue, flags) for planned in plan)]

@@ -6,7 +6,7 @@ from ln_repro.commands.messages import complain, say
 from ln_repro.errors import LnReproError
 from ln_repro.experiment.settings import Tracker
 from ln_repro.records.run_dir import RunFolder, find_run, runs_under
-from ln_repro.system.files import last_line
+from ln_repro.system.files import Json, last_line
 from ln_repro.system.paths import runs_folder
 from ln_repro.system.progress import plural
 from ln_repro.tracking import SENT, Mirror, contents
@@ -18,9 +18,9 @@ def sync_command(options: argparse.Namespace) -> int:
     folders = [find_run(word, runs_folder()) for word in options.runs]
     if not folders:
         present = runs_under(runs_folder())
-        folders = [folder for folder in present if (folder.experiment or {}).get("tracker", {}).get("name") != "none"]
+        folders = [folder for folder in present if not untracked((folder.experiment or {}).get("tracker", {}))]
         if private := len(present) - len(folders):
-            say(f"{plural(private, 'run')} with tracker=none left out; name a run to send it")
+            say(f"{plural(private, 'run')} without a tracker left out; name a run to send it")
         elif not folders:
             say(f"no runs in {runs_folder()}")
     status = 0
@@ -31,6 +31,11 @@ def sync_command(options: argparse.Namespace) -> int:
             complain(error)
             status = 1
     return status
+
+
+def untracked(tracker: Json) -> bool:
+    """Return whether a run was not to be mirrored."""
+    return tracker.get("name") == "none" or tracker.get("mode") == "disabled"
 
 
 def sync(folder: RunFolder) -> str:

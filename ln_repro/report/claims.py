@@ -57,7 +57,7 @@ def _cell(judged: Judged | None) -> str | None:
         return None
     symbol, effect, details = _found(judged)
     corpus = "" if judged.data in SMALL else f"{display_name(judged.data)}, "
-    return f"{symbol} {effect}\n{corpus}{details}"
+    return f"{symbol} {effect or '-'}\n{corpus}{details}"
 
 
 def _found(judged: Judged) -> tuple[str, str, str]:

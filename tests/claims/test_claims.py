@@ -202,6 +202,14 @@ def test_x6_and_x8d_compare_speed_at_one_rate(encoder: str, decoder: str, seeds:
     assert judged.verdict == (expected if seeds == 5 else "inconclusive")
 
 
+def test_a_loss_that_some_run_does_not_reach_is_said() -> None:
+    arms = {"postln_warm": FAST["losses"], "postln_warm_encoder": [9.0] * EPOCHS}
+    runs = [made(f"multi30k6_{arm}", seed, lr=1e-3, losses=losses)
+            for arm, losses in arms.items() for seed in range(1, 4)]  # fmt: skip
+    (judged,) = row("X-6", [], runs).others
+    assert (judged.verdict, judged.ours) == ("contradicted", "epochs: not within every run")
+
+
 @pytest.mark.parametrize(("hits", "verdict"), [(4, "reproduced"), (3, "inconclusive"), (1, "contradicted")])
 def test_an_arm_of_which_some_seeds_train_neither_trains_nor_fails(hits: int, verdict: str) -> None:
     runs = {seed: made(seed=seed, bleu=30.0 if seed <= hits else 1.0) for seed in range(1, 6)}

@@ -195,16 +195,21 @@ def test_a_click_in_wandb_does_not_stop_a_run(server, run_dir):
     assert stop == []
 
 
-@pytest.mark.parametrize(("tracker", "sent"), [("wandb", ["a-0123456789"]), ("none", [])])
-def test_all_runs_are_sent_but_those_without_a_tracker(tracker, sent, call, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("tracker", "mode", "sent"),
+    [("wandb", "auto", ["a-0123456789"]), ("none", "auto", []), ("wandb", "disabled", [])],
+)
+def test_all_runs_are_sent_but_those_without_a_tracker(tracker, mode, sent, call, tmp_path, monkeypatch):
     folder = tmp_path / "runs" / "a-0123456789"
     folder.mkdir(parents=True)
-    write_json(folder / "experiment.json", experiment(tracker__name=tracker).model_dump(mode="json"))
+    write_json(
+        folder / "experiment.json", experiment(tracker__name=tracker, tracker__mode=mode).model_dump(mode="json")
+    )
     monkeypatch.setenv("LN_REPRO_RUNS", str(tmp_path / "runs"))
     monkeypatch.setattr(command, "sync", lambda folder: "sent")
     code, out, error = call("sync")
     assert code == 0 and [line.rpartition("/")[2] for line in out.splitlines()] == [f"{name}: sent" for name in sent]
-    assert error == ("" if sent else "1 run with tracker=none left out; name a run to send it\n")
+    assert error == ("" if sent else "1 run without a tracker left out; name a run to send it\n")
 
 
 def test_only_one_process_sends_a_run(server, run_dir):
