@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from filelock import FileLock
 
 from ln_repro.engine.inputs import Inputs
 from ln_repro.records.run_dir import write_json
@@ -30,12 +31,11 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def guard(tmp_path_factory):
-    """Return the library that answers for CUDA."""
+def built(library):
+    """Build the library that answers for CUDA."""
     from torch.utils import cpp_extension
 
-    library, torchs = tmp_path_factory.mktemp("guard") / "guard.so", cpp_extension.TORCH_LIB_PATH
+    torchs = cpp_extension.TORCH_LIB_PATH
     flags = [f"-I{path}" for path in cpp_extension.include_paths()] + [f"-L{torchs}", f"-Wl,-rpath,{torchs}"]
     command = [COMPILER, "-w", "-O0", "-std=c++17", "-shared", "-fPIC", HERE / "guard.cpp", "-o", library, *flags]
     subprocess.run([*command, "-ltorch_cpu", "-lc10"], check=True)
@@ -68,11 +68,22 @@ PLANTED_IN_STACK = ("read in a stack", "draw per row")
 
 
 @pytest.fixture(scope="module")
-def results(guard, corpus, tmp_path_factory):
-    """Return the results of all cases, by name and device; they share a process, which takes seconds to start."""
+def results(worker_id, request, tmp_path_factory):
+    """Return the results of all cases, by name and device; of the processes that run tests, one computes them."""
+    folder = tmp_path_factory.getbasetemp()
+    shared = (folder if worker_id == "master" else folder.parent) / "pretended_gpu.json"
+    with FileLock(f"{shared}.lock"):
+        if not shared.exists():
+            computed = all_cases(request.getfixturevalue("corpus"), tmp_path_factory.mktemp("cases"))
+            shared.write_text(json.dumps([*computed.items()]))
+    return {tuple(case): result for case, result in json.loads(shared.read_text())}
+
+
+def all_cases(corpus, folder):
+    """Compute the results of all cases in one process, which takes seconds to start."""
     for split, size in (("train", 500), ("valid", 30)):
         (corpus.parent / "text" / f"{split}.label").write_text("0\n1\n" * (size // 2))
-    folder, cases = tmp_path_factory.mktemp("cases"), {}
+    cases = {}
 
     def arguments(name, device, changes=None, resume=None):
         """Return the arguments of a worker for a run with settings that differ from the usual ones."""
@@ -115,7 +126,7 @@ def results(guard, corpus, tmp_path_factory):
     for plant in PLANTED_IN_STACK:
         add_stack(plant, 3, {"norm": "postln", "precision": "fp32"}, plant=plant)
     add_stack("8 rows", 8, {"norm": "preln", "model__layers": 6, "train__clip_norm": 0, "precision": "bf16"})
-    command = [sys.executable, "-W", "ignore", "-m", "tests.engine.pretended_gpu.rehearse", guard]
+    command = [sys.executable, "-W", "ignore", "-m", "tests.engine.pretended_gpu.rehearse", built(folder / "guard.so")]
     given = json.dumps([*cases.values()])
     done = subprocess.run([*command, given], capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr[-2000:]
