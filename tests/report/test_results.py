@@ -7,6 +7,7 @@ import pytest
 
 from ln_repro.claims.causes import ARMS, VANISHING, area_under_curve, probes, relative_gradients, separation
 from ln_repro.claims.lr50 import CELLS
+from ln_repro.claims.metrics import TOKENISED
 from ln_repro.claims.rates import lowest_loss
 from ln_repro.records.archive import Run
 from ln_repro.report.figure_convergence import FASTER, SLOWER, catches_up, curves
@@ -162,6 +163,16 @@ def test_of_changed_branches_only_those_centred_in_both_passes_need_no_ramp() ->
     with_ramps = [updates_to_learn(evidence, "postln", arm) for arm in ("warm", "warm_encoder", "warm_decoder")]
     assert min(min(seeds) for of_arm in with_ramps for seeds in of_arm.values()) > 400
     assert max(updates_to_learn(evidence, "centred", "nowarm")[0.002]) < 310
+
+
+def test_on_multi30k_centred_branches_need_no_ramp_either() -> None:
+    evidence = committed.archive().replication["multi30k6"]
+    centred, ramped = (evidence.curve(arm)[0.001] for arm in ("centred_nowarm", "postln_warm"))
+    assert len(centred) == len(ramped) == 3 and all(map(evidence.trained, centred))
+    for runs, lowest, highest, least, most in ((centred, 2.74, 2.77, 28, 30), (ramped, 2.81, 2.84, 20, 23)):
+        nlls, bleus = ([run.final_nll for run in runs], [run.curve(TOKENISED)[5] for run in runs])
+        assert (round(min(nlls), 2), round(max(nlls), 2)) == (lowest, highest)
+        assert (round(min(bleus)), round(max(bleus))) == (least, most)
 
 
 def test_the_rate_alone_separates_the_probed_runs_almost_as_well_as_the_gradient() -> None:
