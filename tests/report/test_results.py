@@ -7,7 +7,7 @@ import pytest
 
 from ln_repro.claims.causes import ARMS, VANISHING, area_under_curve, probes, relative_gradients, separation
 from ln_repro.claims.lr50 import CELLS
-from ln_repro.claims.metrics import TOKENISED
+from ln_repro.claims.metrics import TIMES_TO_FALL, TOKENISED
 from ln_repro.claims.rates import lowest_loss
 from ln_repro.records.archive import Run
 from ln_repro.report.figure_convergence import FASTER, SLOWER, catches_up, curves
@@ -15,6 +15,8 @@ from ln_repro.report.figure_delay import updates_to_learn
 from ln_repro.report.figure_ramp import counted, maps
 from ln_repro.system.paths import CHECKOUT
 from tests import committed
+
+PRE_LN = "preln_nowarm_anchored"
 
 
 def test_no_choice_of_what_trains_contradicts_mt_1() -> None:
@@ -163,6 +165,11 @@ def test_of_changed_branches_only_those_centred_in_both_passes_need_no_ramp() ->
     with_ramps = [updates_to_learn(evidence, "postln", arm) for arm in ("warm", "warm_encoder", "warm_decoder")]
     assert min(min(seeds) for of_arm in with_ramps for seeds in of_arm.values()) > 400
     assert max(updates_to_learn(evidence, "centred", "nowarm")[0.002]) < 310
+    means = [fmean(run.nll for run in evidence.curve(arm)[0.0005]) for arm in ("centred_nowarm", PRE_LN)]
+    assert [round(nll, 3) for nll in means] == [0.095, 0.100]
+    rows = {arm: {run.seed: run for run in evidence.curve(arm)[0.0005]} for arm in ("centred_nowarm", PRE_LN)}
+    behind = [TIMES_TO_FALL[0.9].of(run, rows["centred_nowarm"][seed]) for seed, run in rows[PRE_LN].items()]
+    assert len(behind) == 5 and 0.9 < fmean(behind) < 1, "almost as fast"
 
 
 def test_on_multi30k_centred_branches_need_no_ramp_either() -> None:
