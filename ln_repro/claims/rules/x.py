@@ -38,6 +38,7 @@ BURST16 = "2026-11-28T16:01Z"  # when the rules of X-7 were written: before any 
 CENTRED = "2026-11-29T02:36Z"  # when the rules of X-8 were written: before any run of these arms with a new seed
 LEARNT = "2026-11-29T03:31Z"  # when that of X-8c was written: before any run of its first arm
 GAIN = "2026-11-29T07:21Z"  # when that of X-8d was written: before any run of its second arm at this rate
+SMALL = "2026-11-29T09:17Z"  # when that of X-8b on Multi30k was written: before any run of its first arm there
 SEPARATES = 0.9  # area under the ROC curve above which a measure predicts failure
 
 
@@ -312,8 +313,10 @@ OTHERS = (
     Claim(
         "X-8b", "It is the size of the encoder's branches that matters there, not what their tokens share", "ours",
         "not in the paper", "-", None,
-        by_setting={"toy": _centred(0.002, "shrunk_nowarm", "centredfull_nowarm")},
-        explored=False, grid="rates arms=shrunk_nowarm,centredfull_nowarm rates=0.002",
+        by_setting={"toy": _centred(0.002, "shrunk_nowarm", "centredfull_nowarm"),
+                    "multi30k6": Rule((OnlyFirst(("shrunk_nowarm", NONE), (0.001,) * 2, 3),), SMALL,
+                                      "after X-8a to X-8d; Post-LN's runs were known", 3)},
+        explored=False, grid=f"rates arms=shrunk_nowarm,centredfull_nowarm,{NONE} rates=0.001,0.002",
     ),
     Claim(
         "X-8c", "The encoder's branches must not learn what their tokens share: with centred gradients, it trains",
