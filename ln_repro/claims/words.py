@@ -11,6 +11,7 @@ SCHEME_NAMES = {
     "ngpt": "nGPT", "keel": "Keel", "siamesenorm": "SiameseNorm", "derf": "Derf",
     "centred": "Centred Post-LN", "centredfull": "Centred Post-LN of full size", "shrunk": "Shrunk Post-LN",
     "centredforward": "Post-LN, centred forwards", "centredgradient": "Post-LN with centred gradients",
+    "shrunksignal": "Further shrunk Post-LN",
 }  # fmt: skip
 CORPUS_NAMES = {
     "iwslt14": "IWSLT14", "wmt14": "WMT14", "toy": "Toy", "multi30k": "Multi30k", "tatoeba": "Tatoeba",

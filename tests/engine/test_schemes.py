@@ -90,6 +90,9 @@ class Written:
     def shrunk(self, x):
         return self.centred(x, (0.35, 0.63), 0.0)
 
+    def shrunksignal(self, x):
+        return self.centred(x, (0.09, 0.47), 0.0)
+
     centredforward, centredgradient = centred, postln
 
     def deepnorm(self, x):

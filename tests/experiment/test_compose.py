@@ -22,7 +22,7 @@ GOLDEN = {  # how many experiments a setting has, and a hash of their ids
     "wikinews": (6, "02fb69f033cea651"), "mrpc": (2, "3bae274058bbe69a"), "rte": (2, "125cc76ed5fcd40d"),
     "iwsltsmall": (68, "dbe55d74667ea016"), "minimrpc": (2, "f890608cbf49b301"), "minirte": (2, "483ccd4839261a88"),
 }  # fmt: skip
-OURS = ("centred", "centredfull", "centredforward", "centredgradient", "shrunk")
+OURS = ("centred", "centredfull", "centredforward", "centredgradient", "shrunk", "shrunksignal")
 NEWER = (
     "_warm_encoder", "_warm_decoder", "_nowarm_burst", "_nowarm_burst16",
     *(f"_nowarm_burst16_new{reset}" for reset in ("adam", "encoder", "decoder")),

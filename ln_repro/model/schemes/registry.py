@@ -36,6 +36,7 @@ SCHEMES: dict[str, type[Residual]] = {
     "centredforward": centred.CentredForward,
     "centredgradient": centred.CentredGradient,
     "shrunk": centred.Shrunk,
+    "shrunksignal": centred.ShrunkSignal,
 }
 
 
