@@ -25,7 +25,8 @@ MODELS = {"multi30k": "3+3 layers"}
 SIGNS = "✓ reproduced, ✗ contradicted, ? not decided"
 LEGEND = (
     f"{SIGNS}, · shown without a verdict. Effects with 95 % intervals. "
-    'Beside the id: rule written "before" the runs or "amended" after them; "replicated": new seeds agree.'
+    'Saturated: above 95 BLEU, no verdict. Beside the id: rule written "before" the runs (or "before some runs") or '
+    '"amended" after them; "replicated": new seeds agree.'
 )
 INDENT = 13
 LISTED = 10  # maximum number of ids of records to list

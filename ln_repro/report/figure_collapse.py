@@ -31,12 +31,19 @@ class Look(NamedTuple):
     style: Any
     up: float = 0
     mark: str = ""
+    open: bool = False  # whether the markers are
+
+    @property
+    def of_seeds(self) -> dict[str, Any]:
+        """The style of the markers of single seeds."""
+        face = "white" if self.open else self.colour
+        return {"color": self.colour, "markerfacecolor": face, "markersize": 2.8, "alpha": 0.6}
 
 
 OUTCOMES = {True: Look("trains", "#44AA99", "-", 10), False: Look("does not train", "#882255", "--", -9)}
 RAMPED = ("postln", "deepnorm")  # schemes of which one stack alone has had a ramp
 RAMPS = {
-    "nowarm": Look("nothing", COLOURS["postln"], LINES[False], mark="o"),
+    "nowarm": Look("nothing", COLOURS["postln"], LINES[False], mark="o", open=True),
     "warm_decoder": Look("decoder", "#882255", ":", mark="v"),
     "warm_encoder": Look("encoder", "#332288", "-.", mark="^"),
     "warm": Look("both", COLOURS["postln"], LINES[True], mark="o"),
@@ -160,9 +167,7 @@ def _draw_ramps(axis: Axes, bleus: Bleus) -> None:
     for arm, look in RAMPS.items():
         if curve := bleus[arm]:
             seeds = [(rate, bleu) for rate, of_rate in curve.items() for bleu in of_rate]
-            style: dict[str, Any] = {"color": look.colour, "markersize": 2.8, "alpha": 0.6}
-            style |= {"markerfacecolor": "white"} if arm == "nowarm" else {}  # otherwise it looks like "warm"
-            axis.plot(*zip(*seeds, strict=True), look.mark, **style)
+            axis.plot(*zip(*seeds, strict=True), look.mark, **look.of_seeds)
             medians = {rate: median(of_rate) for rate, of_rate in curve.items()}
             axis.plot([*medians], [*medians.values()], color=look.colour, linestyle=look.style)
             if place := crosses(medians, HEIGHTS[arm]):

@@ -81,7 +81,7 @@ def _draw_times(axis: Axes, look: Look, by_rate: Times, aside: float) -> None:
     """Draw the seeds of an arm, those that never learn a little aside, and a line through the medians that do."""
     for rate, times in by_rate.items():
         places = [rate * (aside if time == NEVER else 1) for time in times]
-        axis.plot(places, times, look.mark, color=look.colour, markersize=2.8, alpha=0.6)
+        axis.plot(places, times, look.mark, **look.of_seeds)
     medians = {rate: median(times) for rate, times in by_rate.items()}
     rates = sorted({rate * 2**step for rate in medians for step in (0, 1)})  # where it has no runs, the line breaks
     heights = [medians.get(rate, NEVER) for rate in rates]

@@ -176,13 +176,14 @@ def test_centred_branches_beside_a_ramp_and_pre_ln() -> None:
     fast = TIMES_TO_FALL[0.9]
     speeds = [fast.effect([fast.of(post[seed], run) for seed, run in runs.items()]).value for runs in others]
     assert [f"{speed:.2f}" for speed in speeds] == ["0.92", "1.72", "1.83"]
-    for arm, trained, early, late, nll in (
-        ("postln_nowarm", 0, (3, 8), (8, 12), (4.12, 5.68)),
-        ("postln_warm", 3, (20, 23), (37, 37), (2.81, 2.84)),
-        ("centred_nowarm", 3, (28, 30), (36, 37), (2.74, 2.77)),
+    for evidence, arm, trained, early, late, nll in (
+        (multi30k, "postln_nowarm", 0, (3, 8), (8, 12), (4.12, 5.68)),
+        (multi30k, "postln_warm", 3, (20, 23), (37, 37), (2.81, 2.84)),
+        (multi30k, "centred_nowarm", 3, (28, 30), (36, 37), (2.74, 2.77)),
+        (committed.archive().evidence["multi30k6"], "preln_nowarm_anchored", 3, (33, 34), (38, 39), (2.61, 2.62)),
     ):
-        runs = multi30k.curve(arm)[0.001]
-        assert len(runs) == 3 and sum(map(multi30k.trained, runs)) == trained
+        runs = evidence.curve(arm)[0.001]
+        assert len(runs) == 3 and sum(map(evidence.trained, runs)) == trained
         for found, digits, expected in (
             ([run.curve(TOKENISED)[5] for run in runs], 0, early),
             ([run.bleu for run in runs], 0, late),
