@@ -39,7 +39,7 @@ class Arms:
     def __call__(self, exp: str) -> Arm | None:
         """Return the arm of a named experiment; None if there is no such name."""
         if exp not in self.known:
-            experiment = compose.named(exp)
+            experiment = compose.registered_experiment(exp)
             self.known[exp] = Arm.of(experiment) if experiment else None
         return self.known[exp]
 
@@ -64,7 +64,7 @@ def own_settings(experiment: Experiment, arm_named: ArmOf) -> list[str]:
     rate = [f"lr={experiment.lr:g}"] if experiment.lr != arm.lr else []
     if experiment.arm_key() == arm.key:
         return rate + list(filter(None, [variation(experiment, arm)]))
-    original = compose.named(experiment.exp)
+    original = compose.registered_experiment(experiment.exp)
     values, before = _flat(experiment), _flat(original) if original else {}
     keys = sorted({*values, *before} - {"norm_file.name", "norm_file.text"})  # norm is that name; the text, a file
     changed = [key for key in keys if values.get(key) != before.get(key)]

@@ -71,7 +71,7 @@ def _sweep(request: SweepRequest, composed: list[PlannedRun], options: argparse.
     if same := len(composed) - len(plan):
         say(f"{same} of {len(composed)} runs are left out: they have the same settings as others")
     if options.dry_run:
-        _show(plan, options)
+        _show(request, plan, options)
         return
     recorded = sum(planned.state == "recorded" for planned in plan)
     unprobed = sum(planned.unprobed for planned in plan)
@@ -90,7 +90,7 @@ def _sweep(request: SweepRequest, composed: list[PlannedRun], options: argparse.
     print(runs)
 
 
-def _show(plan: Sequence[PlannedRun], options: argparse.Namespace) -> None:
+def _show(request: SweepRequest, plan: Sequence[PlannedRun], options: argparse.Namespace) -> None:
     """Print a row for each run, how many runs there are in each state, and the estimated time."""
     if any(planned.id is None for planned in plan):
         say("ids, which depend on the corpus, are not known: some of its files have not been found")
@@ -99,7 +99,10 @@ def _show(plan: Sequence[PlannedRun], options: argparse.Namespace) -> None:
     rows = [COLUMNS, *(planned.row(queue, flags) for planned in plan)]
     print(aligned(rows, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
     states = summary(queue.get(planned.name, planned.state) for planned in plan)
-    print(f"{states}{estimate(plan, archive.records_folder())}")
+    devices = ("CPU",) if plan[0].experiment.train.device == "cpu" else ("GPU", "CPU")  # a cluster may have either
+    if request.local and devices[1:]:
+        devices = ("GPU",) if gpu.default().name else ("CPU",)
+    print(f"{states}{estimate(plan, archive.records_folder(), devices)}")
 
 
 def _run_here(

@@ -81,7 +81,7 @@ class Checkpoints:
         part.replace(self.folder / name)
         entries = [old for old in self.entries() if old.file != name] + [entry]
         dropped = [old for old in entries if old.kind == "state"][:-KEPT_STATES]
-        self._list([old for old in entries if old not in dropped])
+        self._write_manifest([old for old in entries if old not in dropped])
         for old in dropped:
             (self.folder / old.file).unlink(missing_ok=True)
 
@@ -92,9 +92,9 @@ class Checkpoints:
         """
         entries = self.entries()
         weights = [entry for entry in entries if entry.kind == "weights" and entry.epoch in needed]
-        limit = min((entry.update for entry in weights if not self._intact(entry, warn)), default=math.inf)
+        limit = min((entry.update for entry in weights if not self._check_or_set_aside(entry, warn)), default=math.inf)
         for entry in reversed(entries):
-            if entry.kind == "state" and entry.update < limit and self._intact(entry, warn):
+            if entry.kind == "state" and entry.update < limit and self._check_or_set_aside(entry, warn):
                 return entry
         return None
 
@@ -103,12 +103,12 @@ class Checkpoints:
         return {entry.epoch: entry for entry in self.entries() if entry.kind == "weights"}
 
     def forget_after(self, update: int) -> None:
-        """Remove the entries after ``update``, from which training resumes, and files of saves that were cut off."""
-        self._list([entry for entry in self.entries() if entry.update <= update])
+        """Drop the entries after ``update``, from which training resumes; remove files of saves that were cut off."""
+        self._write_manifest([entry for entry in self.entries() if entry.update <= update])
         for part in self.folder.glob("*.pt.part"):
             part.unlink()
 
-    def _intact(self, entry: Checkpoint, warn: Callable[[str], None]) -> bool:
+    def _check_or_set_aside(self, entry: Checkpoint, warn: Callable[[str], None]) -> bool:
         path = self.folder / entry.file
         if not path.is_file():
             warn(f"checkpoint {entry.file} is missing: resuming from an earlier state")
@@ -119,7 +119,7 @@ class Checkpoints:
         warn(f"checkpoint {entry.file} does not match its checksum: renamed to {entry.file}.damaged")
         return False
 
-    def _list(self, entries: list[Checkpoint]) -> None:
+    def _write_manifest(self, entries: list[Checkpoint]) -> None:
         if not entries and not (self.folder / MANIFEST).exists():
             return
         write_atomically(self.folder / MANIFEST, json.dumps([asdict(entry) for entry in entries], indent=1))

@@ -210,7 +210,8 @@ class Loop:
 
     def _validate(self) -> bool:
         """Report the validation loss; return False if a stop was requested before the end."""
-        began, logs, model = time.monotonic(), [], self.trainer.get_model().eval()
+        began, logs = time.monotonic(), []
+        model = self.trainer.get_model().eval()
         for sample in self.trainer.get_valid_iterator("valid").next_epoch_itr(shuffle=False):
             if self.group.any(bool(self.stop)):
                 self.stopped = True

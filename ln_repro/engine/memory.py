@@ -29,7 +29,8 @@ def run_bytes(experiment: Experiment, vocabulary: int) -> float:
     weights = FLOAT * model.parameters(vocabulary, task)
     sub_layers = task.attentions + task.feed_forwards
     activations = model.layers * (6 * sub_layers * model.width + task.feed_forwards * model.ffn) + 4 * vocabulary
-    graphs = 1 + 2 * experiment.probe_batches * (experiment.probe in ("curvature", "all"))  # with second derivatives
+    second_derivatives = experiment.probe in ("curvature", "all")
+    graphs = 1 + 2 * experiment.probe_batches if second_derivatives else 1
     trainer = CONTEXT_BYTES + 4 * weights + FLOAT * train.max_tokens * activations * graphs  # 4: gradients, two moments
     if not task.decodes:
         return trainer

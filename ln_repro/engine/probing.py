@@ -18,7 +18,7 @@ from ln_repro.system.files import Json
 
 
 class Probing:
-    """Computes the statistics ``probe`` on the same mini-batches every ``every`` updates.
+    """Computes the statistics that ``probe`` names on the same mini-batches every ``every`` updates.
 
     The mini-batches, ``probe_batches`` of the epoch iterator's, are selected by the run's seed; for collapse,
     they are some of the validation set's, the same for every run. If anything but gradients is probed, probes are also
@@ -91,10 +91,10 @@ class Probing:
                 "products": products}  # fmt: skip
 
 
-def chosen_batches(batches: EpochBatchIterator, number: int, seed: int, cuda: bool) -> list[Batch]:
-    """Return at most ``number`` mini-batches of an epoch iterator, the same in every process of a run."""
+def chosen_batches(batches: EpochBatchIterator, count: int, seed: int, cuda: bool) -> list[Batch]:
+    """Return at most ``count`` mini-batches of an epoch iterator, the same in every process of a run."""
     frozen, dataset = batches.frozen_batches, batches.dataset
     dataset.set_epoch(1)  # a resumed run later sets its own epoch
-    chosen = np.random.RandomState(seed).choice(len(frozen), min(number, len(frozen)), replace=False)
-    samples = [dataset.collater([dataset[index] for index in frozen[number]]) for number in chosen]
+    chosen = np.random.RandomState(seed).choice(len(frozen), min(count, len(frozen)), replace=False)
+    samples = [dataset.collater([dataset[sentence] for sentence in frozen[batch]]) for batch in chosen]
     return [utils.move_to_cuda(sample) if cuda else sample for sample in samples]

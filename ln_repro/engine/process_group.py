@@ -56,9 +56,10 @@ class Group:
         if self.rank.size == 1:
             return True
         numbers = torch.tensor(values, dtype=torch.double).nan_to_num()
-        most = torch.stack([numbers, -numbers])
-        distributed.all_reduce(most, distributed.ReduceOp.MAX)
-        return bool((most.sum(dim=0) <= 1e-6 * most[0].abs()).all())
+        extremes = torch.stack([numbers, -numbers])  # one reduction gives the maximum and minus the minimum
+        distributed.all_reduce(extremes, distributed.ReduceOp.MAX)
+        largest, smallest = extremes[0], -extremes[1]
+        return bool((largest - smallest <= 1e-6 * largest.abs()).all())
 
     def close(self) -> None:
         """Wait for all processes, so that none exits while the first one saves, and leave the group."""

@@ -196,7 +196,8 @@ class StrictTrainer(Trainer):
         """Return the gradients of all parameters for mini-batches, summed over tokens, without an update."""
         self.zero_grad()
         self._add_up_gradients(self.seeded(samples))
-        return torch.cat([parameter.grad.flatten() for parameter in self.get_model().parameters()])
+        parameters = [*self.get_model().parameters()]  # a user's scheme may leave some unused
+        return torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in parameters])
 
     def valid_step(self, sample: Batch) -> Log:
         """Return the log of a validation mini-batch of this process without reading it from the device."""

@@ -114,8 +114,8 @@ def launcher(name: str, options: Sequence[str]) -> Json:
 
 
 @cache
-def named(exp: str) -> Experiment | None:
-    """Return a named experiment; None if there is no such name."""
+def registered_experiment(exp: str) -> Experiment | None:
+    """Return a registered experiment; None if there is no such name."""
     return build(compose([f"exp={exp}"])) if exp in registered(CONF) or exp in _files("exp") else None
 
 

@@ -28,7 +28,7 @@ def yaml_files(folder: Path, pattern: str = "*.yaml") -> list[Path]:
     return [path for path in folder.glob(pattern) if path.is_file() and not path.name.startswith(".")]
 
 
-class Named(NamedTuple):
+class RegisteredExperiment(NamedTuple):
     """A registered experiment: its setting, the file of its arm, and the norm that replaces the one of that file."""
 
     setting: str
@@ -36,7 +36,7 @@ class Named(NamedTuple):
     norm: str | None = None
 
 
-def registered(conf: Path) -> dict[str, Named]:
+def registered(conf: Path) -> dict[str, RegisteredExperiment]:
     """Return every registered experiment by its name ``{setting}_{arm}``.
 
     The arms are the files in `conf/arm` and, for each norm placement without files of its own, ``{norm}_warm`` and
@@ -48,15 +48,17 @@ def registered(conf: Path) -> dict[str, Named]:
     }
     files |= {arm: (arm, None) for arm in arms}
     translation = files.keys() - MASKED_LM_ONLY
-    return {f"{setting}_{arm}": Named(setting, *files[arm])
+    return {f"{setting}_{arm}": RegisteredExperiment(setting, *files[arm])
             for setting in settings for arm in ARMS.get(setting, translation)}  # fmt: skip
 
 
-def register(experiments: Mapping[str, Named]) -> None:
+def register(experiments: Mapping[str, RegisteredExperiment]) -> None:
     """Add the experiments to Hydra's `ConfigStore`; there must be no files with the same names."""
     from hydra.core.config_store import ConfigStore
 
-    ConfigStore.instance().repo["exp"] = _Group({f"{name}.yaml": named for name, named in experiments.items()})
+    ConfigStore.instance().repo["exp"] = _Group(
+        {f"{name}.yaml": experiment for name, experiment in experiments.items()}
+    )
 
 
 class _Group(Json):

@@ -117,7 +117,8 @@ class Training(Section):
     log_every: Annotated[Count, NOT_IN_ID] = 100
     save_every: Annotated[Count | None, NOT_IN_ID] = None
     save_minutes: Annotated[Positive, NOT_IN_ID] = 10.0
-    """Maximum number of updates and of minutes between resumable checkpoints; the end of an epoch always writes one."""
+    """Maximum number of updates and of minutes between resumable checkpoints; a run that is not in a stack also writes
+    one at the end of every epoch."""
     threads: Annotated[Count, NOT_IN_ID] = 1
     """CPU threads of the trainer; with one thread, results are bitwise reproducible."""
     device: Annotated[Literal["auto", "cpu", "cuda"], NOT_IN_ID] = "auto"
@@ -186,7 +187,7 @@ class Paths(Section):
 
     @field_validator("runs", "data", mode="before")
     @classmethod
-    def _named(cls, value: Any, info: ValidationInfo) -> Any:
+    def _refuse_file(cls, value: Any, info: ValidationInfo) -> Any:
         """Reject a file, and an empty path, which would be the working directory."""
         if isinstance(value, str) and (problem := not_a_folder(value)):
             name = f"{info.field_name}"

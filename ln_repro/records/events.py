@@ -47,7 +47,7 @@ class Events:
         """Return the events, without those that a resumed run has superseded."""
         return valid_events(self.path.read_bytes() if self.path.exists() else b"")
 
-    def tokens_until(self, update: int, known: int | None, validated: Collection[int]) -> int:
+    def tokens_until(self, update: int, known: int, validated: Collection[int]) -> int:
         """Return the number of tokens trained on up to an update.
 
         Raises:
@@ -56,7 +56,7 @@ class Events:
         events = [event for event in self.read() if event["update"] <= update]
         tokens = sum(event.get("tokens", 0) for event in events if event["kind"] == "train")
         epochs = {event["epoch"] for event in events if event["kind"] == "valid"}
-        if known not in (None, tokens) or not epochs.issuperset(validated):
+        if tokens != known or not epochs.issuperset(validated):
             raise LnReproError(
                 f"{self.path} lacks events up to update {update}; restore it, or start again with rerun=true"
             )

@@ -131,9 +131,9 @@ def runs_under(folder: Path) -> list[RunFolder]:
 
 def find_run(word: str, runs: Path) -> RunFolder:
     """Return the run with this path or, in ``runs``, with this name or id; raise `UserError` if there is none."""
-    named = Path(word).absolute()
-    if named.is_dir() and RunFolder(named).experiment is not None:
-        return RunFolder(named)
+    folder = Path(word).absolute()
+    if folder.is_dir() and RunFolder(folder).experiment is not None:
+        return RunFolder(folder)
     for path in (runs / word, *sorted(runs.glob(f"*-{glob.escape(word)}"))):
         if word in (path.name, path.name.rpartition("-")[2]) and path.is_dir() and _readable(RunFolder(path)):
             return RunFolder(path)

@@ -51,8 +51,8 @@ def status_of(run: RunFolder, planned: Json | None = None, queue: Mapping[str, s
     steps = [event for event in run.events.read() if event["kind"] == "train"]
     last: Event = steps[-1] if steps else {"update": 0, "loss": None}
     bleu = record.bleu.test.score if record and record.bleu.test else None
-    named: Json = {name: experiment.get(name) for name in ("id", "exp", "seed", "lr")}
-    return RunStatus(**named, state=state, update=last["update"], loss=last.get("loss"), bleu=bleu, dir=str(run.path))
+    fields: Json = {name: experiment.get(name) for name in ("id", "exp", "seed", "lr")}
+    return RunStatus(**fields, state=state, update=last["update"], loss=last.get("loss"), bleu=bleu, dir=str(run.path))
 
 
 def summary(states: Iterable[str]) -> str:

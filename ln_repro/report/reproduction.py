@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ln_repro.claims.evidence import Arm, interventions
 from ln_repro.claims.intervals import LEVEL, Interval, prediction_interval
 from ln_repro.errors import UserError
-from ln_repro.experiment.compose import flat, named
+from ln_repro.experiment.compose import flat, registered_experiment
 from ln_repro.experiment.divergence import NOT_FINITE
 from ln_repro.records.archive import Run
 from ln_repro.records.record import Record
@@ -58,7 +58,7 @@ def differences(record: Record, ours: Record) -> list[str]:
         if commit and commit != ours.code.git:
             there = f"../ln-repro-{commit[:10]}"
             lines.append(f"  to run that code: git worktree add {there} {commit[:10]}")
-            arm = named(experiment.exp)
+            arm = registered_experiment(experiment.exp)
             if arm and arm.arm_key() == experiment.arm_key():  # otherwise, more settings would be needed
                 own = [f"lr={experiment.lr:g}", f"init={experiment.init}", f"model.layers={experiment.model.layers}"]
                 words = [f"exp={experiment.exp}", f"seed={experiment.seed}", *own, *interventions(experiment)]

@@ -39,12 +39,14 @@ def again(record: Record, overrides: list[str]) -> Experiment:
     for section, name in (key.split(".") for key in keys if key.startswith(("data.", "train."))):
         settings[section][name] = composed[section][name]
     cuts = {*CUTS} & {*keys}
-    if cuts:
-        settings["eval"]["average"] = 0  # the epochs to average may be cut off
+    if cuts:  # epochs to average or to decode may be cut off
+        settings["eval"] |= {"average": 0, "epochs": None}
     experiment = build(settings)  # refuses values of the wrong type
     for key in cuts:
         length = attrgetter(key)(experiment)
         whole = record.updates if key == "train.max_update" else len(record.epochs)
+        if whole == 0:
+            raise UserError(f"{key}: the run ended before its first epoch did; cut it with train.max_update")
         if length is None or length > whole:
             raise UserError(f"{key}: can only cut the run short, to {whole} at most")
         if settings["schedule"]["decay"] == "linear":

@@ -21,7 +21,7 @@ def with_pretrained(experiment: Experiment) -> Experiment:
     start = experiment.start
     if start is None or start.path:  # none, or found already
         return experiment
-    folder, weights = _named(start.given, experiment.paths.runs)
+    folder, weights = _find_weights(start.given, experiment.paths.runs)
     record = folder.record
     if record is None:
         raise UserError(f"start: {folder.path} is not a finished run; {HOW}")
@@ -39,7 +39,7 @@ def with_pretrained(experiment: Experiment) -> Experiment:
     )
 
 
-def _named(start: str, runs: Path) -> tuple[RunFolder, Checkpoint]:
+def _find_weights(start: str, runs: Path) -> tuple[RunFolder, Checkpoint]:
     """Return the run and the weights that the user has given as RUN@EPOCH."""
     run, _, epoch = start.rpartition("@")
     if not (run and epoch.isdecimal()):

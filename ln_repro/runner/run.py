@@ -88,6 +88,7 @@ def run(experiment: Experiment, say: Callable[[str], None]) -> Path:
             return folder.path
         with folder.lock() as lock:
             if folder.record is None:
+                refuse_other_probes(experiment, folder)
                 folder.begin(say)
                 try:
                     Session(experiment, corpus, folder, run_id, lock, say).execute()
@@ -120,10 +121,6 @@ class Session:
     def execute(self) -> None:
         """Train and decode in parallel, then write the record."""
         settings = {**self.experiment.model_dump(mode="json"), "id": self.id}
-        begun = {**settings, **(self.folder.experiment or {})}
-        if self.checkpoints.entries() and probing(begun) != probing(settings):
-            probes = " ".join(f"{key}={begun[key]}" for key in PROBING)
-            raise UserError(f"probe: {self.folder.path} was begun with {probes}; use the same settings, or rerun=true")
         write_json(self.folder.path / EXPERIMENT, settings)  # makes the directory that of a run
         if scheme := self.experiment.norm_file:
             write_atomically(self.folder.path / SCHEME_FILE, scheme.text)
@@ -279,6 +276,15 @@ def facts(experiment: Experiment, corpus: Prepared) -> Json:
             "content": corpus.content, **bits, **pairs}  # fmt: skip
 
 
-def probing(settings: Mapping[str, object]) -> list[Any]:
-    """Return the settings that decide which probes a run has: not part of its id, but the same in all its sessions."""
+def refuse_other_probes(experiment: Experiment, folder: RunFolder) -> None:
+    """Raise `UserError` if a run that is to be resumed was begun with other probes, which are not part of its id."""
+    settings = experiment.model_dump(mode="json")
+    begun = {**settings, **(folder.experiment or {})}
+    if Checkpoints(folder.checkpoints).entries() and probe_settings(begun) != probe_settings(settings):
+        probes = " ".join(f"{key}={begun[key]}" for key in PROBING)
+        raise UserError(f"probe: {folder.path} was begun with {probes}; use the same settings, or rerun=true")
+
+
+def probe_settings(settings: Mapping[str, object]) -> list[Any]:
+    """Return the settings that decide which probes a run has."""
     return [settings[key] for key in PROBING] if settings["probe"] != "none" else []

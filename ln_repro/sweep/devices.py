@@ -39,7 +39,7 @@ def gpu_devices(uuids: Sequence[str], jobs_per_gpu: int, need: float, stack: int
 
     Each takes up to ``jobs_per_gpu`` trainings at a time, as far as main memory and GPU memory are free now; a run
     needs ``need`` bytes of the latter. Each training is of up to ``stack`` runs. If that is None, and the memory of the
-    GPU is known, it is of up to `STACK` runs, as far as memory is free for so many separate ones, which need more.
+    GPU is known, it is of up to `STACK` runs, limited to the number of separate ones that fit into free memory.
     """
     listed, devices = nvidia_smi(), []
     in_main_memory = int(host_free() / RUN_BYTES / max(1, len(uuids)))

@@ -174,14 +174,13 @@ class Pool:
                 self.waiting.clear()
 
     def _apply_cancellations(self) -> None:
-        if not self.cancellations.requested():
-            return
+        requested = self.cancellations.requested()
         for waiting in list(self.waiting):
-            if self.cancellations.pending(waiting.planned.name):
+            if requested & {waiting.planned.name, queued.ALL}:
                 self.waiting.remove(waiting)
                 self._end(waiting, Interrupted.exit_code)
         for running in self.running:
-            if not running.cancelled and self.cancellations.pending(running.waiting.planned.name):
+            if not running.cancelled and requested & {running.waiting.planned.name, queued.ALL}:
                 running.cancelled = True
                 running.process.terminate()
 

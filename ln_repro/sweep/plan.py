@@ -102,28 +102,29 @@ def stacks(plan: Sequence[PlannedRun], size: int) -> list[list[PlannedRun]]:
     return [runs[first : first + size] for runs in alike.values() for first in range(0, len(runs), size)]
 
 
-def estimate(plan: Sequence[PlannedRun], records: Path) -> str:
+def estimate(plan: Sequence[PlannedRun], records: Path, devices: Sequence[str]) -> str:
     """Return the estimated time of the runs that are not done, from records of their setting and size of model.
 
-    Also return how many of them have a record.
+    It is that on the first of ``devices`` ("CPU", "GPU") with records. Also return how many of the runs have a record.
     """
     file = records / f"{Name.of(plan[0].run.exp).setting}.jsonl"
     left = [planned for planned in plan if not planned.done]
     ids, sizes = {planned.id for planned in left}, [planned.experiment.model for planned in left]
-    seconds, device, recorded = defaultdict[tuple[int, int], list[float]](list), "", 0
+    seconds, recorded = defaultdict[tuple[str, int, int], list[float]](list), 0
     for line in file.read_text(encoding="utf-8", errors="replace").splitlines() if file.exists() else ():
         with suppress(ValueError, KeyError, TypeError):  # `ln-repro verify` reports damaged records
             record = json.loads(line)
             device = "CPU" if record["environment"].get("device", "cpu") == "cpu" else "GPU"
             model = record["settings"]["model"]
-            size = model["layers"], model["width"]
-            seconds[size].append(record["train_seconds"] / max(1, record["updates"]))
+            seconds[device, model["layers"], model["width"]].append(record["train_seconds"] / max(1, record["updates"]))
             recorded += record["id"] in ids
-    known = [seconds.get((model.layers, model.width), []) for model in sizes]
     words = ""
-    if left and all(known):
-        hours = sum(planned.rate.total * median(times) for planned, times in zip(left, known, strict=True)) / 3600
-        words = f"; about {hours:.1f} {device} hours"
+    for device in devices:
+        known = [seconds.get((device, model.layers, model.width), []) for model in sizes]
+        if left and all(known):
+            hours = sum(planned.rate.total * median(times) for planned, times in zip(left, known, strict=True)) / 3600
+            words = f"; about {hours:.1f} {device} hours"
+            break
     return words + (f"; {recorded} of them are recorded (--skip-recorded leaves them out)" if recorded else "")
 
 

@@ -63,13 +63,16 @@ def start_stack(
         pairs = [[sockets.enter_context(end).fileno() for end in socket.socketpair()] for _ in files]
         trainer_ends, run_ends = zip(*pairs, strict=True)
         words = ["run", f"--queued={files[0]}", f"--stack={','.join(map(str, trainer_ends))}"]
-        trainer = subprocesses.start_command(words, log, environment, trainer_ends)
-        return trainer, [
-            subprocesses.start_command(
-                ["run", f"--queued={file}"], log_of_run, {**environment, STACK_SOCKET: str(end)}, [end]
-            )
-            for file, log_of_run, end in zip(files, logs, run_ends, strict=True)
-        ]
+        started = [subprocesses.start_command(words, log, environment, trainer_ends)]
+        try:
+            for file, log_of_run, end in zip(files, logs, run_ends, strict=True):
+                of_run = {**environment, STACK_SOCKET: str(end)}
+                started.append(subprocesses.start_command(["run", f"--queued={file}"], log_of_run, of_run, [end]))
+        except BaseException:  # Ctrl-C, too many processes: nobody else knows those that have been started
+            for process in started:
+                process.terminate()
+            raise
+        return started[0], started[1:]
 
 
 def reason(status: int, log: Path) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 ONE_BY_ONE = "the runs go on one by one"
 """What the log of a stack says if its runs cannot be trained as one."""
 STACK_SOCKET = "LN_REPRO_STACK_SOCKET"
-"""Variable for the descriptor of a socket, whose other end has the process that trains a run together with others."""
+"""Variable for the descriptor of a run's socket to the process that trains it together with others."""
 
 
 @dataclass(frozen=True)

@@ -27,9 +27,10 @@ def test_the_sharpness_of_a_quadratic_is_its_largest_eigenvalue(eigenvalues):
     hessian = rotation @ torch.diag(spectrum) @ rotation.T
     x = nn.Parameter(torch.randn(100))
     losses = [lambda: x @ hessian @ x / 4, lambda: 3 * (x @ hessian @ x) / 4]  # their mean has this Hessian
-    value, products = (sharpness := Sharpness())([x], losses, lambda _: torch.ones(100))
+    parameters = [x, nn.Parameter(torch.randn(3))]  # one is unused, as may happen in a user's scheme
+    value, products = (sharpness := Sharpness())(parameters, losses, lambda _: torch.ones(103))
     assert value == pytest.approx(max(eigenvalues), rel=0.02)
-    again, fewer = sharpness([x], losses, lambda _: torch.ones(100))  # starts from the eigenvector
+    again, fewer = sharpness(parameters, losses, lambda _: torch.ones(103))  # starts from the eigenvector
     assert again == pytest.approx(max(eigenvalues), rel=0.02) and fewer < products
 
 

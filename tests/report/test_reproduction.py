@@ -174,6 +174,15 @@ def test_a_record_is_run_with_its_own_settings(words: list[str], said: str) -> N
         again(run_of(OLD).record, words)
 
 
+def test_a_run_that_is_cut_short_decodes_every_epoch_that_is_left() -> None:
+    record = run_of(OLD).record
+    some = with_fields(record, settings=record.settings | {"eval": record.settings["eval"] | {"epochs": [3]}})
+    assert again(some, []).eval.epochs == (3,)
+    assert again(some, ["train.max_epoch=1"]).eval.epochs is None
+    with pytest.raises(UserError, match="the run ended before its first epoch did"):
+        again(with_fields(record, epochs=[]), ["train.max_epoch=1"])
+
+
 def test_the_code_of_a_record_is_executed_only_if_the_user_has_it(tmp_path: Path) -> None:
     record = run_of(OLD).record
     with pytest.raises(UserError, match="no scheme of its own"):

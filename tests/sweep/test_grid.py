@@ -140,6 +140,9 @@ def test_runs_whose_record_is_kept_are_left_out_when_asked_and_tell_how_long_the
     assert call("sweep", *words, "--dry-run")[1].endswith("2 runs: 2 planned; about 0.2 CPU hours\n")
     deeper = call("sweep", *words, "model.layers=12", "--dry-run")[1]
     assert deeper.endswith("2 runs: 2 planned\n"), "there is no record of this size"
+    (tmp_path / "records" / "toy.jsonl").unlink()
+    store(tmp_path / "records", record(environment={"device": "NVIDIA H200"}))
+    assert call("sweep", *words, "train.device=cpu", "--dry-run")[1].endswith("2 runs: 2 planned\n"), "on a GPU"
 
 
 @pytest.mark.parametrize(

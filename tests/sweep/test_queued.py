@@ -1,6 +1,8 @@
 """A queued run is the experiment of the time when the sweep was started, whatever has changed since."""
 
 import shutil
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -47,6 +49,21 @@ def test_a_run_is_started_with_the_variables_of_its_device(tmp_path, monkeypatch
     monkeypatch.setattr(subprocesses, "SELF", [sys.executable, "-c", script])
     queued.start(Path("queued.json"), tmp_path / "log", {"CUDA_VISIBLE_DEVICES": "GPU-7"}).wait()
     assert (tmp_path / "log").read_text() == "GPU-7 run --queued=queued.json\n"
+
+
+def test_a_stack_that_cannot_be_started_leaves_no_process(tmp_path, monkeypatch):
+    started = []
+
+    def start(words, *_):
+        if len(started) == 2:
+            raise KeyboardInterrupt
+        started.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]))
+        return started[-1]
+
+    monkeypatch.setattr(subprocesses, "start_command", start)
+    with pytest.raises(KeyboardInterrupt):
+        queued.start_stack([Path("1"), Path("2")], [tmp_path / "1", tmp_path / "2"], tmp_path / "log", {})
+    assert [process.wait(30) for process in started] == [-signal.SIGTERM] * 2
 
 
 def test_the_hardware_of_all_sessions_is_told_if_it_differs():

@@ -143,7 +143,7 @@ def preconditioner(optimizer: TorchOptimizer, parameters: Sequence[Tensor], grad
     if optimizer.cfg.betas is None:
         return torch.ones_like(parameters_to_vector(parameters))
     (beta1, beta2), state = optimizer.cfg.betas, optimizer.optimizer.state
-    t = 1 + max((int(of["step"]) for of in state.values()), default=0)
+    t = 1 + max((int(moments["step"]) for moments in state.values()), default=0)
     diagonal = []
     for parameter, gradient in zip(parameters, gradients, strict=True):
         square = gradient.square()
@@ -185,15 +185,17 @@ class RampAndTail(FairseqLRScheduler):
         return self.optimizer.get_lr()
 
 
-def split_param_groups(optimizer: TorchOptimizer, cfg: Schedule, named: Iterable[tuple[str, Tensor]]) -> None:
+def split_param_groups(
+    optimizer: TorchOptimizer, cfg: Schedule, named_parameters: Iterable[tuple[str, Tensor]]
+) -> None:
     """Give the parameters that do not follow the ramp of ``cfg.part`` a group of their own, the second.
 
-    ``named`` are the model's parameters with their names, of which those of a stack begin with its name.
+    ``named_parameters`` are the model's parameters with their names, of which those of a stack begin with its name.
     """
     if cfg.part == "all":
         return
     full = set()
-    for name, parameter in named:
+    for name, parameter in named_parameters:
         stack, inside = name.partition(".")[0], ".stack." in name
         if (stack != cfg.part) if inside else cfg.embeddings == "full":
             full.add(parameter)

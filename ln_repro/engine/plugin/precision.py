@@ -39,7 +39,8 @@ Slot = tuple[dict[str, Any], str]
 def slots(model: nn.Module, kind: type[nn.Module] = nn.Module) -> list[Slot]:
     """Return where the modules of a kind have parameters; a shared one is in several slots."""
     modules = [module for module in model.modules() if isinstance(module, kind)]
-    return [(of._parameters, name) for of in modules for name, value in of._parameters.items() if value is not None]
+    parameters = [module._parameters for module in modules]
+    return [(by_name, name) for by_name in parameters for name, value in by_name.items() if value is not None]
 
 
 @contextmanager
@@ -48,14 +49,14 @@ def replaced(where: Sequence[Slot], tensors: Sequence[Tensor]) -> Iterator[None]
 
     It does the same as `torch.func.functional_call` in a tenth of the time.
     """
-    parameters = [of[name] for of, name in where]
+    originals = [parameters[name] for parameters, name in where]
     try:
-        for (of, name), tensor in zip(where, tensors, strict=True):
-            of[name] = tensor
+        for (parameters, name), tensor in zip(where, tensors, strict=True):
+            parameters[name] = tensor
         yield
     finally:
-        for (of, name), parameter in zip(where, parameters, strict=True):
-            of[name] = parameter
+        for (parameters, name), original in zip(where, originals, strict=True):
+            parameters[name] = original
 
 
 @contextmanager
@@ -68,6 +69,6 @@ def weights_in(dtype: torch.dtype | None, model: nn.Module) -> Iterator[None]:
         yield
         return
     where = slots(model, nn.Linear)
-    low = CastTogether.apply(dtype, *(of[name] for of, name in where))  # type: ignore[no-untyped-call]
+    low = CastTogether.apply(dtype, *(parameters[name] for parameters, name in where))  # type: ignore[no-untyped-call]
     with replaced(where, low):
         yield

@@ -87,7 +87,8 @@ class Side:
     def rows(self, indices: Ids, pad: int, on_the_left: bool) -> Ids:
         """Return sentences as an array (sentences, maximum length), padded on one side."""
         lengths, starts = self.lengths[indices, None], self.places[indices, None] // self.tokens.itemsize
-        place = np.arange(lengths.max()) - on_the_left * (lengths.max() - lengths)
+        longest = lengths.max()
+        place = np.arange(longest) - (longest - lengths if on_the_left else 0)
         inside = (place >= 0) & (place < lengths)
         rows = np.full(inside.shape, pad, dtype=np.int64)
         rows[inside] = self.tokens[(starts + place)[inside]]

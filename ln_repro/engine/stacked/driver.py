@@ -87,7 +87,7 @@ class Driver:
         self.ended(loop, error)
 
     def _gradients(self, rows: list[Loop]) -> Sequence[Gradients | None]:
-        """Return what each of some runs at the same update needs for it; None: the run computes its own gradients."""
+        """Return the jointly computed gradients of each run at the same update, or None if it must compute its own."""
         if len(rows) > 1 and self.together:
             try:
                 trainers = [loop.trainer for loop in rows]

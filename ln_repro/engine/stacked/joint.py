@@ -28,9 +28,9 @@ class Joint:
         self.sizes = [parameter.numel() for parameter in first]
         self.slots = slots(self.model)
         indices = {id(parameter): index for index, parameter in enumerate(first)}
-        self.parameter_of_slot = [indices[id(of[name])] for of, name in self.slots]  # a shared one is that of several
-        linear = {id(of) for of, _ in slots(self.model, nn.Linear)}
-        self.linear_slots = [slot for slot, (of, _) in enumerate(self.slots) if id(of) in linear]  # cast to bf16
+        self.parameter_of_slot = [indices[id(by_name[name])] for by_name, name in self.slots]  # several may share one
+        linear = {id(by_name) for by_name, _ in slots(self.model, nn.Linear)}
+        self.linear_slots = [slot for slot, (by_name, _) in enumerate(self.slots) if id(by_name) in linear]  # to bf16
         self.gradients = torch.zeros(len(models), sum(self.sizes), device=first[0].device)
         self.matrix = torch.empty_like(self.gradients)
         for model, *rows in zip(models, self.matrix, self.gradients, strict=True):

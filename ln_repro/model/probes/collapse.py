@@ -82,9 +82,11 @@ def watch(stacks: dict[str, Stack], real: dict[str, Tensor]) -> Iterator[tuple[M
             of_stacks[stack].append(mean)
 
     @torch.no_grad()
-    def attend(stack: str, kind: str, attention: Attention, inputs: tuple[Tensor, ...], named: dict[str, bool]) -> None:
+    def attend(
+        stack: str, kind: str, attention: Attention, inputs: tuple[Tensor, ...], keywords: dict[str, bool]
+    ) -> None:
         query, source, mask = inputs
-        entropy = relative_entropy(attention, query, source, mask, named["causal"], real[stack])
+        entropy = relative_entropy(attention, query, source, mask, keywords["causal"], real[stack])
         entropies[f"{stack}.{kind}"].append(entropy)
 
     with ExitStack() as hooks:

@@ -7,6 +7,7 @@ for Adam, i.e. 38 if beta1 is 0.9 (Cohen et al. 2022, "Adaptive gradient methods
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from torch.nn.utils import parameters_to_vector
 from ln_repro.model.batch import Batch, Model
 
 Vector = NDArray[np.float32]
+gradients_of = partial(torch.autograd.grad, materialize_grads=True)  # a user's scheme may leave parameters unused
 TOLERANCE = 0.01
 """Relative error of the eigenvalue, far below its changes in training."""
 KRYLOV = 5
@@ -60,9 +62,7 @@ class Sharpness:
         """
         sizes = [parameter.numel() for parameter in parameters]
         with sdpa_kernel(SDPBackend.MATH):  # the others have no second derivatives
-            firsts = [
-                parameters_to_vector(torch.autograd.grad(loss(), parameters, create_graph=True)) for loss in losses
-            ]
+            firsts = [parameters_to_vector(gradients_of(loss(), parameters, create_graph=True)) for loss in losses]
         total = torch.stack(firsts).mean(0)
         gradient = [part.view_as(p) for part, p in zip(torch.split(total.detach(), sizes), parameters, strict=True)]
         scale = precondition(gradient).rsqrt()  # P^-1/2 H P^-1/2 has the eigenvalues of P^-1 H and is symmetric
@@ -72,7 +72,7 @@ class Sharpness:
             nonlocal products
             products += 1
             direction = scale * torch.from_numpy(vector.ravel()).to(scale)
-            second = torch.autograd.grad(total, parameters, direction, retain_graph=True)
+            second = gradients_of(total, parameters, direction, retain_graph=True)
             product = (scale * parameters_to_vector(second)).cpu().numpy()
             if not np.isfinite(product).all():
                 raise FloatingPointError

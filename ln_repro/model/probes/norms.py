@@ -99,7 +99,7 @@ def outputs_of(model: Model, sample: Batch) -> dict[str, list[Tensor]]:
     with ExitStack() as hooks:
         for name, stack in model.stacks.items():
             connections = [module for module in stack.modules() if isinstance(module, Residual)]
-            for module in connections + [stack.norm] * stack.scheme.final_norm:
+            for module in [*connections, stack.norm] if stack.scheme.final_norm else connections:
                 hooks.enter_context(module.register_forward_hook(partial(keep, name)))
         model(**sample["net_input"])
     return outputs

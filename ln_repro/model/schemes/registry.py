@@ -42,7 +42,8 @@ SCHEMES: dict[str, type[Residual]] = {
 
 def scheme_of(norm: str) -> type[Residual]:
     """Return the scheme of a name, or of ``PATH:CLASS``."""
-    return own_scheme(*norm.rpartition(":")[::2]) if ":" in norm else SCHEMES[norm]
+    path, colon, name = norm.rpartition(":")
+    return own_scheme(path, name) if colon else SCHEMES[norm]
 
 
 @cache
