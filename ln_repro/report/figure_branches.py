@@ -16,6 +16,7 @@ RATE = 0.002  # just above Post-LN's limit without warm-up
 ARMS: Mapping[str, Look] = {
     "postln_nowarm": Look("Post-LN", COLOURS["postln"], LINES[False]),
     "shrunk_nowarm": Look("shrunk", "#AA8800", ":"),
+    "shrunksignal_nowarm": Look("shrunksignal", GREY, ""),
     "centred_nowarm": Look("centred", "#44AA99", "-"),
     "centredfull_nowarm": Look("centredfull", "#882255", "-."),
     "centredforward_nowarm": Look("centredforward", GREY, ""),

@@ -144,6 +144,7 @@ def test_of_changed_branches_only_those_centred_in_both_passes_need_no_ramp() ->
              for norm in ("postln", "centred", "shrunk", "centredfull")}  # fmt: skip
     assert min(bleus["centred"]) > 99.8 and max(bleus["postln"]) < 1 and max(bleus["centredfull"]) < 5
     assert sorted(map(round, bleus["shrunk"])) == [2, 13, 24, 31, 100]
+    assert sum(map(evidence.trained, evidence.curve("shrunksignal_nowarm")[0.002])) == 3
     assert max(alike("centred", 0.002, 256)[1]) < 0.1, "never alike"
     assert min(alike("shrunk", 0.002, 32)[0]) > 0.99, "alike at first"
     cosines, squared = alike("centredfull", 0.002, 1200)
@@ -163,6 +164,7 @@ def test_of_changed_branches_only_those_centred_in_both_passes_need_no_ramp() ->
     with_ramps = [updates_to_learn(evidence, "postln", arm) for arm in ("warm", "warm_encoder", "warm_decoder")]
     assert min(min(seeds) for of_arm in with_ramps for seeds in of_arm.values()) > 400
     assert max(updates_to_learn(evidence, "centred", "nowarm")[0.002]) < 310
+    assert sorted(updates_to_learn(evidence, "shrunksignal", "nowarm")[0.002])[2] < 410, "three are almost as fast"
 
 
 def test_centred_branches_beside_a_ramp_and_pre_ln() -> None:
