@@ -15,14 +15,13 @@ import logging
 import os
 import signal
 import sys
-import traceback
 from collections.abc import Callable
 from typing import NoReturn
 
 from ln_repro.engine import compat
 from ln_repro.engine.inputs import Inputs, read
 from ln_repro.engine.stop import StopRequest
-from ln_repro.errors import Interrupted, LnReproError
+from ln_repro.errors import Interrupted, LnReproError, described
 from ln_repro.system.distributed import this_rank
 
 
@@ -83,8 +82,7 @@ def train_together(inputs: Inputs | None, stop: StopRequest) -> int:
         status = train(agreed, stop, group) if agreed else 0
     except BaseException as error:
         if agreed and group.rank.size > 1 and not (folder := RunFolder(agreed.folder)).failure:
-            known = isinstance(error, LnReproError)
-            reason = error if known else traceback.format_exception_only(error)[-1].strip()
+            reason = error if isinstance(error, LnReproError) else described(error).splitlines()[-1]
             folder.fail(f"process {group.rank.index + 1} of {group.rank.size} failed: {reason}")
         raise
     group.close()
@@ -99,8 +97,8 @@ def run_and_exit(work: Callable[[], int]) -> NoReturn:
     except LnReproError as error:
         print(error, file=sys.stderr)
         status = error.exit_code
-    except BaseException:
-        traceback.print_exc()
+    except BaseException as error:
+        print(described(error), file=sys.stderr)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)  # an ordinary exit may abort in the threads of fairseq's loader

@@ -139,6 +139,8 @@ def compose_all(runs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[Jso
     composed = []
     with hydra_app():
         for overrides, values in runs:
+            if idle := [key for key in values_of(overrides) if key.lstrip("+~").startswith(("hydra.", "hydra/"))]:
+                raise UserError(f"{idle[0]}: has no effect: Hydra only composes the settings; runs are in paths.runs")
             if (key := tuple(overrides)) not in configs:
                 configs[key] = hydra_compose(PRIMARY, with_own_norm(overrides))
                 _check_name(configs[key], overrides)

@@ -176,7 +176,7 @@ class Tracker(Section):
     name: Literal["wandb", "none"]
     mode: Literal["auto", "online", "offline", "disabled"] = "auto"
     """`auto`: online if an API key is configured, otherwise offline."""
-    project: str = "ln-repro"
+    project: Annotated[str, Field(pattern=r"^[^/\\#?%:]{1,128}$")] = "ln-repro"  # what wandb accepts
 
 
 class Paths(Section):

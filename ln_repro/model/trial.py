@@ -1,5 +1,10 @@
 """A trial of a user's own scheme: a mistake in its file is reported before anything is prepared or trained."""
 
+import sys
+from contextlib import redirect_stdout
+from itertools import pairwise
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -10,17 +15,23 @@ from ln_repro.model.layers import DecoderLayer, EncoderLayer, Shape, Stack
 from ln_repro.model.residual import Residual
 from ln_repro.model.schemes.registry import failure
 
+State = dict[tuple[str, str], Any]  # by the names of module and attribute
+KEPT = object()
+SIZES = ((5, 2), (8, 3))
+"""Lengths and numbers of the sentences that a scheme is tried on."""
+
 
 def try_own_scheme(experiment: Experiment) -> None:
     """Initialise a model with the experiment's own scheme, if it has one, and pass random numbers through its stacks.
 
     Raises:
-        UserError: the scheme fails, or does not return a tensor of its input's shape; the message has the file's line.
+        UserError: the scheme fails, does not return a tensor of its input's shape, or changes state that checkpoints do
+            not contain; the message has the file's line.
     """
     scheme, model = experiment.norm_file, experiment.model
     if scheme is None or scheme.path is None:  # without a path, the text is that of an earlier run
         return
-    x = torch.randn(5, 2, model.width)
+    x = torch.empty(0)
 
     def check(residual: Residual, _: object, output: object) -> None:
         if isinstance(output, tuple) and not residual.place.last_in_stack:
@@ -38,19 +49,47 @@ def try_own_scheme(experiment: Experiment) -> None:
         )
 
     try:
-        shape = Shape.of(experiment.model_copy(update={"norm": f"{scheme.path}:{scheme.class_name}"}))
-        kinds = ((EncoderLayer, [None]), (DecoderLayer, [x, None, None]))
-        for kind, context in kinds[: 1 if shape.encoder_only else 2]:
-            stack = Stack(kind, shape)
-            for module in stack.modules():
-                if isinstance(module, Residual):
-                    module.register_forward_hook(check)
-            projection = stack.scheme.projection(model.width, 4)
-            init.initialise([nn.Embedding(4, model.width, 1)], [stack], projection, experiment.init)
-            for training in (False, True):
-                output = projection(stack.train(training)(x, *context))
-            output.sum().backward()
+        with redirect_stdout(sys.stderr):  # what the scheme prints
+            shape = Shape.of(experiment.model_copy(update={"norm": f"{scheme.path}:{scheme.class_name}"}))
+            for kind in (EncoderLayer,) if shape.encoder_only else (EncoderLayer, DecoderLayer):
+                stack = Stack(kind, shape)
+                for module in stack.modules():
+                    if isinstance(module, Residual):
+                        module.register_forward_hook(check)
+                projection = stack.scheme.projection(model.width, 4)
+                init.initialise([nn.Embedding(4, model.width, 1)], [stack], projection, experiment.init)
+                states = [_state(stack)]
+                for training, size in zip((False, True), SIZES, strict=True):
+                    x = torch.randn(*size, model.width)
+                    context = [None] if kind is EncoderLayer else [x, None, None]
+                    output = projection(stack.train(training)(x, *context))
+                    states.append(_state(stack))
+                output.sum().backward()
+                for (_, name), value in (item for pair in pairwise(states) for item in _changes(*pair)):
+                    what = "makes" if value is KEPT else "changes"
+                    raise UserError(
+                        f"norm.file: {scheme.class_name}.forward in {scheme.path} {what} {name!r}, which a checkpoint "
+                        "would lack; make parameters and, with register_buffer, what changes in __init__"
+                    )
     except LnReproError:
         raise
     except (Exception, SystemExit) as error:
         raise failure(error, str(scheme.path)) from error
+
+
+def _state(stack: Stack) -> State:
+    """Return the attributes of the residual connections of a stack; `KEPT` stands for the value of a saved one."""
+    state: State = {}
+    for module_name, module in stack.named_modules():
+        if isinstance(module, Residual):
+            state |= {(module_name, name): value for name, value in vars(module).items() if name[0] != "_"}
+            state |= dict.fromkeys(((module_name, name) for name in module.state_dict()), KEPT)
+            del state[module_name, "training"]
+    return state
+
+
+def _changes(before: State, after: State) -> list[tuple[tuple[str, str], Any]]:
+    """Return saved attributes that are new, and others whose value is; a new one may be no more than a note."""
+    return [
+        (key, value) for key, value in after.items() if before.get(key, None if value is KEPT else value) is not value
+    ]

@@ -36,6 +36,8 @@ def again(record: Record, overrides: list[str]) -> Experiment:
     if record.environment["device"] == "cpu":
         settings["train"]["device"] = "cpu"
     settings |= {key: composed[key] for key in ("tracker", "paths", *({"start", "rerun"} & {*keys}))}
+    if record.settings.get("start") and not settings["start"]:
+        raise UserError("start: the record's run began with the weights of another one; give start=RUN@EPOCH")
     for section, name in (key.split(".") for key in keys if key.startswith(("data.", "train."))):
         settings[section][name] = composed[section][name]
     cuts = {*CUTS} & {*keys}

@@ -164,9 +164,11 @@ class Session:
                 self._check(trainer, stop)
             self.lock.check()
             self._check(trainer)
+            if (epochs := self.experiment.eval.epochs) and self.experiment.decoded_splits and not self.scored:
+                self.say(f"not scored: training did not reach any of eval.epochs={[*epochs]}")
             if (trained := len(self._averaged())) < (average := self.experiment.eval.average):
-                epochs = plural(trained, "epoch")
-                self.say(f"the average is not scored: eval.average={average}, but training had only {epochs}")
+                number = plural(trained, "epoch")
+                self.say(f"the average is not scored: eval.average={average}, but training had only {number}")
         finally:
             trainer.terminate()  # the trainer saves its state while the decoder stops
             decoder.stop()

@@ -68,6 +68,11 @@ def command(*arguments: str, **variables: str) -> subprocess.CompletedProcess[st
         (f"run {TOY} data.source=a'b", 'expected key=value, got "data.source=a\'b" (special characters need quotes '),
         (f"run {TOY} data.only=test", "data.only: a run needs the whole corpus"),
         (f"run -m {TOY} hydra/launcher=submitit_slurm", "hydra/launcher: is not for one run; see `ln-repro sweep "),
+        (
+            f"run {TOY} hydra.run.dir=here",
+            "hydra.run.dir: has no effect: Hydra only composes the settings; runs are in ",
+        ),
+        (f"run {TOY} tracker.project=a/b", "tracker.project: "),
         (f"run {TOY} --cgf job", "unrecognized arguments: --cgf"),
         (f"run {TOY} --config-dir nowhere", "--config-dir: nowhere is not a folder"),
         ("run -m exp=glob(nope_*)", "no experiment matches exp=glob(nope_*)"),

@@ -86,6 +86,18 @@ def test_a_file_without_the_scheme_is_one_line(command, overrides, message, empt
             OWN.replace("return x + self", "x += self").replace("norm(x)))", "norm(x)))\n        return x"),
             "{file} fails with RuntimeError: one of the variables needed for gradient computation has been modified",
         ),
+        (
+            OWN.replace("return", "self.calls = getattr(self, 'calls', 0) + 1\n        return"),
+            "Mine.forward in {file} changes 'calls', which a checkpoint would lack",
+        ),
+        (
+            OWN.replace("return", "self.after = self.new_norm(64)\n        return"),
+            "Mine.forward in {file} makes 'after.weight', which a checkpoint would lack",
+        ),
+        (
+            OWN.replace("x + ", "x[:5] + "),
+            "{file}, line 8, fails with RuntimeError: The size of tensor a (5) must match",
+        ),
     ],
 )
 def test_a_mistake_in_a_scheme_is_found_before_anything_is_prepared(text, message, empty_place, refused):

@@ -201,6 +201,25 @@ def test_a_stack_is_trusted_if_two_runs_of_it_have_the_gradients_of_separate_one
     assert driver.difference(inputs) > 100 * driver.TOLERANCE
 
 
+def test_runs_whose_scheme_has_state_go_on_one_by_one(loops, monkeypatch, caplog):
+    init, forward = PreLN.__init__, PreLN.forward
+
+    def with_state(self, *arguments):
+        init(self, *arguments)
+        self.register_buffer("passes", torch.zeros(()))
+
+    def counting(self, x, branch):
+        self.passes += 1
+        return forward(self, x, branch) / self.passes
+
+    monkeypatch.setattr(PreLN, "__init__", with_state)
+    monkeypatch.setattr(PreLN, "forward", counting)
+    rows = {"warm": {}, "high": {"lr": 5e-3}}
+    expected = separately(loops(rows, place="separate", norm="preln"))
+    assert together(loops(rows, norm="preln")) == expected
+    assert "has buffers" in alone(caplog)[0]
+
+
 def test_runs_whose_scheme_vmap_rejects_go_on_one_by_one(loops, monkeypatch, caplog):
     forward = PreLN.forward
 

@@ -183,6 +183,12 @@ def test_a_run_that_is_cut_short_decodes_every_epoch_that_is_left() -> None:
         again(with_fields(record, epochs=[]), ["train.max_epoch=1"])
 
 
+def test_a_fine_tuned_run_is_not_repeated_from_random_weights() -> None:
+    tuned = next(run.record for run in committed.archive().kept.runs if run.record.settings["start"])
+    with pytest.raises(UserError, match="the weights of another one; give start=RUN@EPOCH"):
+        again(tuned, ["start=null"])
+
+
 def test_the_code_of_a_record_is_executed_only_if_the_user_has_it(tmp_path: Path) -> None:
     record = run_of(OLD).record
     with pytest.raises(UserError, match="no scheme of its own"):

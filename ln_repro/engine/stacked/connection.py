@@ -8,14 +8,13 @@ Each side notices at once when the other one has ended.
 import json
 import os
 import socket
-import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from multiprocessing.connection import wait
 
 from ln_repro.engine.inputs import Inputs, read
 from ln_repro.engine.stop import POLL_SECONDS, StopRequest
-from ln_repro.errors import LnReproError
+from ln_repro.errors import LnReproError, described
 from ln_repro.records.run_dir import RunFolder
 
 
@@ -63,7 +62,7 @@ class Row(StopRequest):
         if error:
             known = isinstance(error, LnReproError)
             with suppress(OSError), self.log.open("a", encoding="utf-8") as log:  # its directory may be gone
-                print(error if known else "".join(traceback.format_exception(error)), file=log)
+                print(error if known else described(error), file=log)
             status = error.exit_code if isinstance(error, LnReproError) else 1
         os.close(self.lock)
         with suppress(ConnectionError):

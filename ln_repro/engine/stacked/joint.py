@@ -10,6 +10,7 @@ from ln_repro.engine.plugin.precision import CastTogether, replaced, slots
 from ln_repro.engine.stacked.operations import OutOfVmap
 from ln_repro.engine.trainer import Gradients, StrictTrainer
 from ln_repro.model.batch import Batch
+from ln_repro.model.residual import Residual
 
 
 class Joint:
@@ -23,6 +24,8 @@ class Joint:
         self.trainers = trainers
         models = [trainer.get_model() for trainer in trainers]
         self.model = models[0]  # computes for all
+        if any(len([*module.buffers()]) for module in self.model.modules() if isinstance(module, Residual)):
+            raise RuntimeError("the scheme has buffers, of which only the first model's would change")
         first = [*self.model.parameters()]
         self.shapes = [parameter.shape for parameter in first]
         self.sizes = [parameter.numel() for parameter in first]
