@@ -82,7 +82,7 @@ def test_the_lock_file_is_read_if_it_is_up_to_date_and_written_the_same_twice(tm
         composed.append(exp)
         return made_experiment(exp) if exp == "toy_postln_warm" else None
 
-    monkeypatch.setattr("ln_repro.experiment.compose.named", compose)
+    monkeypatch.setattr("ln_repro.experiment.compose.registered_experiment", compose)
     monkeypatch.setattr("ln_repro.experiment.compose.sources", lambda: [source])
 
     def saved(rate: int) -> str:

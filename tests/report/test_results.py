@@ -47,7 +47,12 @@ def test_what_new_seeds_show_on_multi30k() -> None:
     explored = min(run.bleu for run in committed.archive().evidence["multi30k6"].curve("postln_warm")[0.002])
     assert 2 < explored - max(below) < explored - min(below) < 3.5
     without = [run for runs in evidence.curve("postln_nowarm").values() for run in runs]
-    assert len(without) == 8 and not any(map(evidence.trained, without))
+    assert len(without) == 11 and not any(map(evidence.trained, without))
+    lowest = [run for part in (evidence, committed.archive().evidence["multi30k6"])
+              for run in part.curve("postln_nowarm")[0.0005]]  # fmt: skip
+    assert len(lowest) == 4 and 27.9 < min(run.bleu for run in lowest) < max(run.bleu for run in lowest) < 31
+    (shrunk,) = evidence.curve("shrunk_nowarm")[0.001]
+    assert round(shrunk.bleu) == 24
     faster, slower = (curves(evidence)[arm].means for arm in (FASTER, SLOWER))
     assert catches_up(faster, slower) == (8, 15)
 
