@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ln_repro.experiment.compose import named
+from ln_repro.experiment.compose import registered_experiment
 from ln_repro.records.archive import read_kept
 from ln_repro.records.record import Record
 from ln_repro.sweep import slurm
@@ -63,7 +63,7 @@ def verdict(run, records: dict[str, Record], folder: Path) -> dict[str, Any]:
     """Judge claim MT-2, on the length of the ramp, as if the rows were seeds of its arms."""
     rows = sorted(records.values(), key=lambda record: record.epochs[-1].valid_nll_loss)
     for number, (arm, seed) in enumerate(product(ARMS, range(1, 6))):
-        row, experiment = rows[seed % 2 + 2 * (arm in WORSE)], named(f"toy_{arm}")
+        row, experiment = rows[seed % 2 + 2 * (arm in WORSE)], registered_experiment(f"toy_{arm}")
         assert experiment
         experiment = experiment.model_copy(update={"seed": seed, "precision": "fp32"})
         changes = {"id": f"{number:010}", "exp": experiment.exp, "axes": experiment.axes,
