@@ -40,6 +40,7 @@ LEARNT = "2026-11-29T03:31Z"  # when that of X-8c was written: before any run of
 GAIN = "2026-11-29T07:21Z"  # when that of X-8d was written: before any run of its second arm at this rate
 SMALL = "2026-11-29T09:17Z"  # when that of X-8b on Multi30k was written: before any run of its first arm there
 SMALLER = "2026-11-29T09:39Z"  # when that of X-8e was written: before any run of its first arm
+SMALL_GAIN = "2026-11-29T12:33Z"  # when that of X-8f was written: before any run of its second arm at this rate
 SEPARATES = 0.9  # area under the ROC curve above which a measure predicts failure
 
 
@@ -338,5 +339,12 @@ OTHERS = (
         by_setting={"toy": Rule((OnlyFirst(("shrunksignal_nowarm", NONE), (0.002,) * 2, SEEDS),), SMALLER,
                                 "without a pilot; known: 9 of 10 with smaller initial weights in both stacks")},
         explored=False, grid=f"rates arms=shrunksignal_nowarm,{NONE} rates=0.002",
+    ),
+    Claim(
+        "X-8f", "Where Post-LN trains without warm-up, very small branches in the encoder make it faster", "ours",
+        "not in the paper", "-", None,
+        by_setting={"toy": Rule((Faster((NONE, "shrunksignal_nowarm"), 0.0005, NO_FASTER),), SMALL_GAIN,
+                                "after X-8a to X-8e; Post-LN's runs were known")},
+        explored=False, grid=f"rates arms=shrunksignal_nowarm,{NONE} rates=0.0005",
     ),
 )  # fmt: skip
