@@ -27,7 +27,7 @@ GREY = "#767676"
 MARKS = {"postln": "o", "preln": "s"}
 LINES = {True: "-", False: (0, (3.5, 1.6))}  # line styles, with warm-up and without it
 WIDTH = 7.0  # width of a figure in inches, at which its text has at least 8 points
-DOTS = 200  # dots per inch
+DOTS = 180  # dots per inch
 STYLE: Any = {
     "font.family": "DejaVu Sans", "font.size": 8, "axes.titlesize": 8.5, "axes.titleweight": "bold",
     "axes.titlelocation": "left", "axes.labelsize": 8, "axes.linewidth": 0.6, "axes.spines.top": False,
@@ -102,7 +102,7 @@ def draw_once(path: Path, ids: Collection[str], draw: Callable[..., None], *cont
             figure.savefig(drawn := io.BytesIO(), dpi=DOTS)
         info = PngInfo()
         info.add_text("Description", description, zip=True)
-        small = Image.open(drawn).convert("RGB").quantize(64, dither=Image.Dither.NONE)  # a quarter of the bytes
+        small = Image.open(drawn).convert("RGB").quantize(32, kmeans=3, dither=Image.Dither.NONE)
         small.save(packed := io.BytesIO(), "PNG", optimize=True, pnginfo=info)
         write_atomically(path, packed.getvalue())  # half a picture would count as drawn
     return path
