@@ -52,8 +52,7 @@ class Loop:
         self.session = newest(inputs.folder)
 
         self.trainer = StrictTrainer(inputs, group.rank)
-        model = self.trainer.get_model()
-        logger.info(model)
+        logger.info(self.trainer.get_model())
         self.trainer.task.load_dataset("valid")
         state, self.batches = self.trainer.resume(inputs.resume)
         if not group.same([self.update]):
@@ -64,37 +63,16 @@ class Loop:
         self.trainer.get_valid_iterator("valid")  # an invalid validation set must fail now
 
         self.updates_per_epoch = math.ceil(len(self.batches) / self.trainer.batches_per_update)
-        schedule, last = self.experiment.schedule, self.experiment.train.updates(self.updates_per_epoch)
-        if schedule.step_reset != "none" and (schedule.step_update or 0) >= last:
-            raise UserError(
-                f"schedule.step_update: {schedule.step_update}: expected less than the run's {last} updates"
-            )
-        self.trainer.lr_scheduler.plan(self.experiment.learning_rate(self.updates_per_epoch))
+        self._plan_rates()
         self.metrics = MetricBuffer(self.update, state.last_loss)
         self.epoch: int = state.ended or self.batches.epoch
         self.owed = group.share(state.ended is not None and state.ended not in self.checkpoints.weights())
         """Whether an earlier session completed an epoch without validating it and saving its weights."""
-        self._write(
-            "status",
-            state="resumed" if self.update else "started",
-            owed=self.owed,
-            code=provenance.code(),  # now, since a checkout may change during a long run
-            parameters=sum(p.numel() for p in model.parameters()),
-            device=torch.cuda.get_device_name() if self.trainer.cuda else "cpu",
-            instructions=torch.backends.cpu.get_cpu_capability(),
-            **({"tf32": torch.backends.cuda.matmul.allow_tf32} if self.trainer.cuda else {}),
-            updates_per_epoch=self.updates_per_epoch,
-            processes=self.group.rank.size,
-            **({"stacked": stacked} if stacked > 1 else {}),
-        )
+        self._report_start()
 
         self.probing = Probing(self.trainer, self.batches)
         if self.update == 0:
-            if not self.experiment.start:  # a pre-trained model keeps its values
-                seed, cuda = self.experiment.torch_seed, self.trainer.cuda
-                initialise_admin(model, lambda: model(**chosen_batches(self.batches, 1, seed, cuda)[0]["net_input"]))
-            if self.probing.due(0):
-                self._probe()
+            self._before_training()
         self._open_window()
         self.last_saved = self.window_began
 
@@ -114,6 +92,39 @@ class Loop:
     def status(self) -> int:
         """The exit status, once training has ended."""
         return Interrupted.exit_code if self.stopped else 0
+
+    def _plan_rates(self) -> None:
+        """Give the schedule its learning rates; raise `UserError` if its step comes after the last update."""
+        schedule, last = self.experiment.schedule, self.experiment.train.updates(self.updates_per_epoch)
+        if schedule.step_reset != "none" and (schedule.step_update or 0) >= last:
+            raise UserError(
+                f"schedule.step_update: {schedule.step_update}: expected less than the run's {last} updates"
+            )
+        self.trainer.lr_scheduler.plan(self.experiment.learning_rate(self.updates_per_epoch))
+
+    def _report_start(self) -> None:
+        """Write what a record says about the code, the device and the parts of a run."""
+        self._write(
+            "status",
+            state="resumed" if self.update else "started",
+            owed=self.owed,
+            code=provenance.code(),  # now, since a checkout may change during a long run
+            parameters=sum(p.numel() for p in self.trainer.get_model().parameters()),
+            device=torch.cuda.get_device_name() if self.trainer.cuda else "cpu",
+            instructions=torch.backends.cpu.get_cpu_capability(),
+            **({"tf32": torch.backends.cuda.matmul.allow_tf32} if self.trainer.cuda else {}),
+            updates_per_epoch=self.updates_per_epoch,
+            processes=self.group.rank.size,
+            **({"stacked": self.stacked} if self.stacked > 1 else {}),
+        )
+
+    def _before_training(self) -> None:
+        """Initialise what depends on data, and probe the model before its first update."""
+        model, seed, cuda = self.trainer.get_model(), self.experiment.torch_seed, self.trainer.cuda
+        if not self.experiment.start:  # a pre-trained model keeps its values
+            initialise_admin(model, lambda: model(**chosen_batches(self.batches, 1, seed, cuda)[0]["net_input"]))
+        if self.probing.due(0):
+            self._probe()
 
     def run(self) -> Generator[list[Batch], Gradients | None, None]:
         """Train epoch by epoch, with a checkpoint and a validation at the end of each; divergence is a result.

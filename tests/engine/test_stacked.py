@@ -11,7 +11,7 @@ from ln_repro.engine.inputs import Inputs
 from ln_repro.engine.loop import Loop
 from ln_repro.engine.process_group import Group
 from ln_repro.engine.stacked import driver, operations
-from ln_repro.engine.stacked.connection import Row
+from ln_repro.engine.stacked.connection import StackedRun
 from ln_repro.engine.stacked.driver import Driver
 from ln_repro.engine.stop import StopRequest
 from ln_repro.model.residual import PreLN
@@ -188,7 +188,7 @@ def test_runs_that_diverge_fail_or_stop_leave_the_others_as_they_are_and_a_stopp
 
 def test_the_end_of_a_run_whose_directory_is_gone_leaves_the_process_of_its_stack_alive(tmp_path):
     ours, theirs = socket.socketpair()
-    row = Row(ours.detach(), StopRequest())
+    row = StackedRun(ours.detach(), StopRequest())
     row.log, row.lock = tmp_path / "gone" / "train.log", os.open(tmp_path, os.O_RDONLY)
     row.end(0, FileNotFoundError("its directory"))
     assert theirs.recv(8) == b"1"

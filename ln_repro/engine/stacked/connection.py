@@ -36,7 +36,7 @@ def train_in_stack(descriptor: int, lock: int, arguments: Sequence[str], stop: S
     raise LnReproError("the process that trained this run together with others has ended")
 
 
-class Row(StopRequest):
+class StackedRun(StopRequest):
     """A run in this process; it is to stop if its worker says so or has ended, or if this process is to stop."""
 
     def __init__(self, descriptor: int, process: StopRequest) -> None:

@@ -13,7 +13,7 @@ import torch
 from ln_repro.engine.inputs import Inputs
 from ln_repro.engine.loop import Loop
 from ln_repro.engine.process_group import Group
-from ln_repro.engine.stacked.connection import Row
+from ln_repro.engine.stacked.connection import StackedRun
 from ln_repro.engine.stacked.joint import Joint
 from ln_repro.engine.stop import StopRequest
 from ln_repro.engine.trainer import Gradients, StrictTrainer
@@ -33,9 +33,9 @@ logger = logging.getLogger(__name__)
 def train_stack(descriptors: Sequence[int], stop: StopRequest) -> int:
     """Train the runs whose workers are at the other ends of some sockets, until all have ended."""
     stop.catch_signals()
-    joined = {row: inputs for row in (Row(number, stop) for number in descriptors) if (inputs := row.join())}
+    joined = {row: inputs for row in (StackedRun(number, stop) for number in descriptors) if (inputs := row.join())}
     together = len(joined) > 1 and trusted(next(iter(joined.values())))
-    rows: dict[Loop, Row] = {}
+    rows: dict[Loop, StackedRun] = {}
     for row, inputs in joined.items():
         try:
             rows[Loop(inputs, row, Group(Rank()), len(joined) if together else 1)] = row
