@@ -57,6 +57,31 @@ def test_what_new_seeds_show_on_multi30k() -> None:
     assert catches_up(faster, slower) == (8, 15)
 
 
+def test_on_multi30k_the_encoders_gradient_falls_the_further_the_higher_the_rate() -> None:
+    evidence = committed.archive().replication["multi30k6"]
+    for arm, rates, seeds, gradients, cosines, last, bleus in (
+        ("postln_warm", (0.001, 0.002), 8, (0.038, 0.11), (0.975, 0.992), (0.09, 0.25), (34, 39)),
+        ("postln_nowarm", (0.0005,), 3, (0.0025, 0.025), (0.998, 0.9999), (0.16, 0.28), (28, 31)),
+        ("postln_nowarm", (0.001,), 3, (0.00013, 0.00068), (0.99995, 1), (0.61, 0.93), (8, 12)),
+        ("postln_nowarm", (0.002,), 5, (1e-9, 1e-7), (0.99995, 1), (0.995, 1), (0, 0)),
+        ("preln_nowarm_anchored", (0.002,), 5, (0.0039, 0.012), (0.988, 0.994), (0.04, 0.06), (39, 40)),
+    ):
+        runs = [run for rate in rates for run in evidence.curve(arm)[rate]]
+        assert len(runs) == seeds
+        alike = [[values["cosine"]["encoder"][-1] for _, values in sorted(probes(run, "collapse").items())]
+                 for run in runs]  # fmt: skip
+        falls = [relative_gradients(run)["encoder"] for run in runs]
+        for values, (low, high), slack in (
+            ([min(fall.values()) for fall in falls], gradients, 0.05),
+            ([max(of_run) for of_run in alike], cosines, 0.0005),
+            ([of_run[-1] for of_run in alike], last, 0.08),
+            ([round(run.bleu) for run in runs], bleus, 0),
+        ):
+            assert low * (1 - slack) <= min(values) and max(values) <= high * (1 + slack)
+        if rates == (0.001,):
+            assert all(0.03 < fall[max(fall)] < 0.12 for fall in falls), "it recovers"
+
+
 def test_the_ramp_that_post_ln_needs_grows_with_the_rate_and_pre_ln_hardly_needs_any() -> None:
     archive = committed.archive()
     post, pre = (counted(archive, maps(archive)[norm]) for norm in ("postln", "preln"))
