@@ -57,7 +57,7 @@ def _sweep(request: SweepRequest, composed: list[PlannedRun], options: argparse.
     """Show, run or submit the composed runs."""
     runs = composed[0].experiment.paths.runs
     begin = os.environ.pop(OLD_REQUESTS, None)  # early: requests count while the corpus is prepared, too
-    cancellations = Cancellations(runs, None if begin is None else int(begin))
+    cancellations = Cancellations(runs.absolute(), None if begin is None else int(begin))
     if options.detach and options.fail_fast and not request.local:
         raise UserError("--fail-fast: needs a sweep that waits for its jobs; leave out --detach")
     if options.detach and request.local and not options.dry_run:
@@ -81,7 +81,7 @@ def _sweep(request: SweepRequest, composed: list[PlannedRun], options: argparse.
         + (f", {unprobed} without the requested probes (ln-repro run ... rerun=true repeats one)" if unprobed else "")
     )
     failures = (_run_here(request, plan, cancellations, options.fail_fast) if request.local
-                else _submit(request, plan, settings, options))  # fmt: skip
+                else _submit(request, plan, cancellations, settings, options))  # fmt: skip
     if failures:
         left, causes = sum(not planned.done for planned in plan), "; ".join(failures)
         raise LnReproError(
@@ -132,17 +132,18 @@ def _run_here(
 
 
 def _submit(
-    request: SweepRequest, plan: Sequence[PlannedRun], settings: Json, options: argparse.Namespace
-) -> list[str]:
+    request: SweepRequest, plan: Sequence[PlannedRun], cancellations: Cancellations, settings: Json,
+    options: argparse.Namespace,
+) -> list[str]:  # fmt: skip
     """Submit the plan to Slurm and, without ``--detach``, wait for its jobs; return why runs have no record."""
     runs, done = plan[0].experiment.paths.runs, sum(planned.done for planned in plan)
-    number = submit_unfinished(plan, runs, settings, request.retries, request.stack or 1)
+    number = submit_unfinished(plan, runs, settings, request.retries, cancellations, request.stack or 1)
     say(f"{number} submitted to Slurm, {len(plan) - done - number} already queued or running")
     if options.detach:
         return []
     progress = Progress(plan, lambda: states_in_queue(runs))
     with progress:
-        watch(plan, progress, runs, options.fail_fast)
+        watch(plan, progress, runs, cancellations, options.fail_fast)
     return progress.failures
 
 

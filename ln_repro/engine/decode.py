@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from fairseq import utils
 
-from ln_repro.engine.inputs import DecodingRequest, Inputs
+from ln_repro.engine.inputs import Inputs
 from ln_repro.engine.memory import SEARCH_BYTES, TOKENS_PER_BATCH, hypothesis_bytes
 from ln_repro.engine.plugin.model import LnTransformer
 from ln_repro.engine.plugin.tasks import LnTask
@@ -23,19 +23,23 @@ SCORES_PER_STEP = 2**27
 
 
 def decode(inputs: Inputs, requests: Iterable[str]) -> None:
-    """Serve each `DecodingRequest`; hypotheses are tokenised, but without BPE, and in corpus order."""
+    """Serve requests, each a line of JSON: decode ``split`` with the mean of the files ``weights`` into ``out``.
+
+    Hypotheses are tokenised, but without BPE, and in corpus order.
+    """
     device = "cuda" if torch.cuda.is_available() and not inputs.on_cpu else "cpu"
     task, model, _ = parts(inputs)
     model.eval().to(device)
     torch.backends.cuda.matmul.allow_tf32 = True
     for line in requests:
-        request = DecodingRequest(**json.loads(line))
-        if request.split not in task.datasets:
-            task.load_dataset(request.split)
-        model.load_state_dict(mean_weights(request.weights))
-        print(f"decoding {request.out}", flush=True)
-        hypotheses = translate(task, model, request.split, inputs.experiment.eval, device)
-        write_atomically(Path(request.out), "".join(f"{hypothesis}\n" for hypothesis in hypotheses))
+        request = json.loads(line)
+        split, out = request["split"], Path(request["out"])
+        if split not in task.datasets:
+            task.load_dataset(split)
+        model.load_state_dict(mean_weights(request["weights"]))
+        print(f"decoding {out}", flush=True)
+        hypotheses = translate(task, model, split, inputs.experiment.eval, device)
+        write_atomically(out, "".join(f"{hypothesis}\n" for hypothesis in hypotheses))
         torch.cuda.empty_cache()  # the trainer uses the same GPU, if there is one
 
 

@@ -33,15 +33,6 @@ class Inputs:
         return self.experiment.train.device == "cpu"
 
 
-@dataclass(frozen=True)
-class DecodingRequest:
-    """Decode ``split`` with the mean of the files ``weights`` into ``out``: a line of JSON on a worker's input."""
-
-    split: str
-    weights: list[str]
-    out: str
-
-
 def read(folder: str, corpus: str, unigram_bits: str, resume: str | None = None) -> Inputs:
     """Return the inputs that the arguments of a worker describe; a user's norm has the name ``PATH:CLASS``."""
     run = RunFolder(Path(folder))

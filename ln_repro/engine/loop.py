@@ -166,7 +166,6 @@ class Loop:
         """Yield the mini-batches of each update of the next epoch."""
         self.updates_left = self.trainer.next_epoch(self.batches)
         self.epoch = self.batches.epoch
-        self.trainer.begin_epoch(self.epoch)
         yield from self.updates_left
 
     def _update(self, samples: list[Batch], computed: Gradients | None = None) -> None:

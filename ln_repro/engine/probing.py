@@ -20,9 +20,9 @@ from ln_repro.system.files import Json
 class Probing:
     """Computes the statistics that ``probe`` names on the same mini-batches every ``every`` updates.
 
-    The mini-batches, ``probe_batches`` of the epoch iterator's, are selected by the run's seed; for collapse,
-    they are some of the validation set's, the same for every run. If anything but gradients is probed, probes are also
-    computed after 1, 2, 4, 8, ... updates, when training changes fastest.
+    The mini-batches, ``probe_batches`` of the epoch iterator's, are selected by the run's seed; for collapse, they are
+    some of the validation set's, the same for all runs with this seed. If anything but gradients is probed, probes are
+    also computed after 1, 2, 4, 8, ... updates, when training changes fastest.
     """
 
     def __init__(self, trainer: StrictTrainer, batches: EpochBatchIterator) -> None:
@@ -38,7 +38,7 @@ class Probing:
         if self.every:
             seed = experiment.torch_seed
             if chosen == "collapse":
-                batches, seed = trainer.get_valid_iterator("valid", disable_iterator_cache=True), 1
+                batches, seed = trainer.get_valid_iterator("valid"), 1
             self.samples = chosen_batches(batches, experiment.probe_batches, seed, trainer.cuda)
 
     def due(self, update: int) -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from ln_repro.engine.compat import INSTALL
-from ln_repro.engine.inputs import DecodingRequest, Inputs
+from ln_repro.engine.inputs import Inputs
 from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.experiment.settings import Experiment
 from ln_repro.system import subprocesses
@@ -105,7 +105,7 @@ class DecodingProcess:
         if self.worker is None or self.worker.poll() is not None:
             inputs = self.inputs
             self.worker = Worker("decode", inputs.arguments, self.log, inherit=self.inherit, on_cpu=inputs.on_cpu)
-        self.worker.send(json.dumps(vars(DecodingRequest(split, [*map(str, weights)], str(out)))))
+        self.worker.send(json.dumps({"split": split, "weights": [*map(str, weights)], "out": str(out)}))
         self._awaited = out
 
     def done(self) -> bool:
@@ -146,14 +146,16 @@ def become_stack_trainer(experiment: Experiment, descriptors: Sequence[str]) -> 
     """Replace this process by one that trains several runs like ``experiment``, at the other ends of some sockets."""
     require_fairseq()
     _ignore_signals()
-    environment = _environment(experiment.train.threads, KEEP_MEMORY, experiment.train.device == "cpu")
+    environment = _environment(experiment.train.threads, on_cpu=experiment.train.device == "cpu")
     os.execve(subprocesses.SELF[0], [*subprocesses.SELF, "-m", Worker.module, "stack", *descriptors], environment)
 
 
 def follow_rank_zero() -> NoReturn:
     """Replace this process by a trainer that takes part in the run of the first process under torchrun."""
     require_fairseq()
-    os.execve(subprocesses.SELF[0], [*subprocesses.SELF, "-m", Worker.module, "follow"], subprocesses.environment())
+    _ignore_signals()
+    environment = _environment(int(os.environ.get("OMP_NUM_THREADS", 1)))  # torchrun sets it
+    os.execve(subprocesses.SELF[0], [*subprocesses.SELF, "-m", Worker.module, "follow"], environment)
 
 
 def release_ranks(log: Path) -> None:
@@ -163,7 +165,7 @@ def release_ranks(log: Path) -> None:
     worker.check()
 
 
-def _environment(threads: int, settings: Mapping[str, str], on_cpu: bool) -> dict[str, str]:
+def _environment(threads: int, settings: Mapping[str, str] = KEEP_MEMORY, on_cpu: bool = False) -> dict[str, str]:
     """Return the environment of a worker, without the variables of wandb, which are only for the mirror."""
     if on_cpu:
         settings = {**settings, "CUDA_VISIBLE_DEVICES": ""}  # otherwise pinned memory would occupy a GPU

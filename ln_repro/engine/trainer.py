@@ -18,7 +18,7 @@ from torch import distributed
 
 from ln_repro.engine.checkpoints import State
 from ln_repro.engine.inputs import Inputs
-from ln_repro.engine.plugin.bert import Classified, LnClassification, LnMaskedLm
+from ln_repro.engine.plugin.bert import Classified, LnClassification, LnMaskedLm, MaskedBlocks
 from ln_repro.engine.plugin.loss import LabelSmoothedCrossEntropy
 from ln_repro.engine.plugin.model import EncoderOnly, LnClassifier, LnEncoder, LnTransformer
 from ln_repro.engine.plugin.optimizers import RampAndTail, gradients, optimizer_of, split_param_groups
@@ -98,11 +98,6 @@ def save(content: Json, path: Path) -> None:
     torch.save(utils.apply_to_sample(compact, content), path)
 
 
-def zeros(log: Log) -> Log:
-    """Return the log of a dummy batch, which fairseq gives a process whose share of mini-batches is shorter."""
-    return {name: value * 0 for name, value in log.items()}
-
-
 def configuration(inputs: Inputs, rank: Rank) -> DictConfig | ListConfig:
     """Return the configuration of fairseq's own code: its defaults, except for what this code takes from them.
 
@@ -137,7 +132,9 @@ class StrictTrainer(Trainer):
 
     def next_epoch(self, batches: EpochBatchIterator) -> GroupedIterator:
         """Return an iterator over the updates of the next epoch, each a list of mini-batches."""
-        return GroupedIterator(batches.next_epoch_itr(fix_batches_to_gpus=False, shuffle=True), self.batches_per_update)
+        with MaskedBlocks.lock:  # the order, too, comes from NumPy's global generator
+            shuffled = batches.next_epoch_itr(fix_batches_to_gpus=False, shuffle=True)
+        return GroupedIterator(shuffled, self.batches_per_update)
 
     def update(self, samples: list[Batch], computed: Gradients | None = None) -> Update:
         """Update the parameters from mini-batches, like fairseq's ``train_step``, but without reading losses and norm.
@@ -179,18 +176,26 @@ class StrictTrainer(Trainer):
         """Add up the gradients of all mini-batches and processes; logs of several processes are added up, too."""
         logs, tokens = [], 0
         for sample in samples:
-            sample, is_dummy = self._prepare_sample(sample)
-            if "seed" in sample:
-                utils.set_torch_seed(sample["seed"])
-            loss, size, log = self.criterion(self.model, sample)
-            self.optimizer.backward(loss * 0 if is_dummy else loss)
-            logs.append(zeros(log) if is_dummy else log)
+            loss, size, log = self._loss(sample)
+            self.optimizer.backward(loss)
+            logs.append(log)
             tokens += size
         if self.data_parallel_world_size == 1:
             return logs, 1 / max(tokens, 1)
         add_over_processes(gradients(self.optimizer.params))
         log = sums_over_processes(logs, self.device)
         return [log], (1 / log["sample_size"].clamp(min=1)).float()
+
+    def _loss(self, sample: Batch) -> tuple[torch.Tensor, int, Log]:
+        """Return a mini-batch's loss, number of tokens and log.
+
+        They are 0 for a dummy batch, which fairseq gives a process whose share of mini-batches is shorter.
+        """
+        sample, is_dummy = self._prepare_sample(sample)
+        if "seed" in sample:
+            utils.set_torch_seed(sample["seed"])
+        loss, size, log = self.criterion(self.model, sample)
+        return (loss * 0, 0, {name: value * 0 for name, value in log.items()}) if is_dummy else (loss, size, log)
 
     def flat_gradients(self, samples: list[Batch]) -> torch.Tensor:
         """Return the gradients of all parameters for mini-batches, summed over tokens, without an update."""
@@ -201,10 +206,8 @@ class StrictTrainer(Trainer):
 
     def valid_step(self, sample: Batch) -> Log:
         """Return the log of a validation mini-batch of this process without reading it from the device."""
-        sample, is_dummy = self._prepare_sample(sample)
         with torch.no_grad():
-            _, _, log = self.criterion(self.model, sample)
-        return zeros(log) if is_dummy else log
+            return self._loss(sample)[2]
 
     def over_processes(self, logs: list[Log]) -> list[Log]:
         """Return the logs, or with several processes their sums over all of them."""

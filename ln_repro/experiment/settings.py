@@ -104,7 +104,7 @@ class Training(Section):
     """Batches, length, logging and checkpoints."""
 
     max_epoch: Annotated[Count, Field(le=10_000)] | None = None
-    max_update: Annotated[Count, Field(le=10_000_000)] | None = None
+    max_update: Annotated[Count, Field(le=1_000_000)] | None = None
     max_tokens: Count = 4096
     max_sentences: Count | None = None
     """Maximum number of sentences per mini-batch; None: limited only by ``max_tokens``."""

@@ -79,24 +79,23 @@ def run(experiment: Experiment, say: Callable[[str], None]) -> Path:
         if experiment.rerun and folder.path.exists() and not (requeued and folder.record is None):
             with folder.lock():
                 say(f"the previous run was renamed to {folder.set_aside()}")
+        if folder.record is None:
+            with folder.lock() as lock:
+                if folder.record is None:  # no other process has finished it in the meantime
+                    refuse_other_probes(experiment, folder)
+                    folder.begin(say)
+                    try:
+                        Session(experiment, corpus, folder, run_id, lock, say).execute()
+                    except Exception as error:
+                        if not (isinstance(error, Interrupted) or lock.taken_over):  # then it is another process's run
+                            folder.fail(str(error))
+                        raise
+                    return folder.path
         if record := folder.record:
             lacking = f", but without probe={experiment.probe}" if record.lacks_probes(experiment) else ""
             early = f", diverged ({record.divergence.rule})" if record.divergence else ""
             say(f"this experiment is already finished{early}{lacking} (rerun=true runs it again)")
             if rank.size > 1:
-                process.release_ranks(folder.log)
-            return folder.path
-        with folder.lock() as lock:
-            if folder.record is None:
-                refuse_other_probes(experiment, folder)
-                folder.begin(say)
-                try:
-                    Session(experiment, corpus, folder, run_id, lock, say).execute()
-                except Exception as error:
-                    if not (isinstance(error, Interrupted) or lock.taken_over):  # then it is another process's run
-                        folder.fail(str(error))
-                    raise
-            elif rank.size > 1:  # another process finished it in the meantime
                 process.release_ranks(folder.log)
     return folder.path
 

@@ -16,6 +16,7 @@ from ln_repro.records.run_dir import RunFolder, runs_under
 from ln_repro.sweep import queued, slurm
 from ln_repro.sweep.plan import PlannedRun, stacks
 from ln_repro.sweep.progress import Progress
+from ln_repro.sweep.queued import ALL, Cancellations
 from ln_repro.system.directory_lock import Holder, acquire
 from ln_repro.system.files import Json, warn
 from ln_repro.system.progress import Report
@@ -73,8 +74,12 @@ def states_in_queue(runs: Path) -> dict[str, str]:
     return {name: job.state for name, job in submitted(runs).items()}
 
 
-def submit_unfinished(plan: Sequence[PlannedRun], runs: Path, options: Json, retries: int, size: int = 1) -> int:
-    """Submit the runs that are not done, running or in the queue, up to ``size`` to a job; return their number.
+def submit_unfinished(
+    plan: Sequence[PlannedRun], runs: Path, options: Json, retries: int, cancellations: Cancellations, size: int = 1
+) -> int:
+    """Submit the runs that are not done, running, in the queue or to be left out; return their number.
+
+    A job takes up to ``size`` of them.
 
     Raises:
         UserError: Slurm or submitit rejects the options.
@@ -82,8 +87,8 @@ def submit_unfinished(plan: Sequence[PlannedRun], runs: Path, options: Json, ret
     """
     with acquire(runs / "sweep"):
         in_queue = states_in_queue(runs)
-        todo = [p for p in plan if not p.done and p.name not in in_queue and not p.folder.holder]
-        together, cancellations = stacks(todo, size), queued.Cancellations(runs.absolute())
+        todo = [p for p in plan if not (p.done or p.name in in_queue or p.folder.holder)]
+        together = stacks([p for p in todo if not cancellations.pending(p.name)], size)
         for first in range(0, len(together), slurm.ARRAY_SIZE):
             part, tag = together[first : first + slurm.ARRAY_SIZE], f"ln-repro-{uuid.uuid4().hex}"
             # Written before the submission, so that jobs can be matched to runs even if this process dies meanwhile.
@@ -94,17 +99,18 @@ def submit_unfinished(plan: Sequence[PlannedRun], runs: Path, options: Json, ret
             except UserError:  # refused, so that no job is in the queue
                 shutil.rmtree(arrays(runs) / tag)
                 raise
-    return len(todo)
+    return sum(map(len, together))
 
 
-def watch(plan: Sequence[PlannedRun], progress: Progress, runs: Path, fail_fast: bool = False) -> None:
+def watch(
+    plan: Sequence[PlannedRun], progress: Progress, runs: Path, cancellations: Cancellations, fail_fast: bool = False
+) -> None:
     """Wait until no run is running or in the queue; an interruption does not stop the jobs.
 
     With ``fail_fast``, pending runs are cancelled once a run has ended without a record, unless it was stopped by
     `cancel`.
     """
     ended = {planned.name for planned in plan if planned.done}
-    cancellations = queued.Cancellations(runs)
     try:
         while True:
             try:
@@ -133,7 +139,8 @@ def watch(plan: Sequence[PlannedRun], progress: Progress, runs: Path, fail_fast:
     unfinished = {planned.name: planned for planned in plan if not planned.done}
     logs = ended_early(runs, unfinished)
     for name, planned in unfinished.items():
-        progress.ended(planned, 1, logs.get(name), "its job ended before it began")
+        status = Interrupted.exit_code if cancellations.pending(name) else 1
+        progress.ended(planned, status, logs.get(name), "its job ended before it began")
 
 
 def cancel(runs: Path, names: Sequence[str] | None, say: Report) -> None:
@@ -143,13 +150,14 @@ def cancel(runs: Path, names: Sequence[str] | None, say: Report) -> None:
     respond.
     """
     failure: LnReproError | None = None
-    queued.Cancellations(runs).request([queued.ALL] if names is None else names)  # for sweeps on any machine
+    Cancellations(runs).request([ALL] if names is None else names)  # for sweeps on any machine
     try:
         jobs = submitted(runs)
         going_on = {job.name for name, job in jobs.items() if names is not None and name not in names}
         slurm.cancel({job.name for job in jobs.values()} - going_on)  # a job itself stops a part of its runs
+        files = submitted_files(runs)
         for name in (name for name in names or () if name in jobs and jobs[name].state == "queued"):
-            submitted_files(runs)[name].unlink(missing_ok=True)  # no longer queued: a new sweep submits it again
+            files[name].unlink(missing_ok=True)  # no longer queued: a new sweep submits it again
     except LnReproError as error:
         jobs, failure = {}, error
     active = 0

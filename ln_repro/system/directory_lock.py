@@ -163,9 +163,13 @@ def newest(folder: Path) -> tuple[int, Holder | None]:
 
 
 def lost(folder: Path, session: tuple[int, Holder | None]) -> bool:
-    """Return whether ``session``, which was the `newest` lock, no longer is; also true if the directory was deleted."""
+    """Return whether ``session``, which was the `newest` lock, no longer is; also true if the directory was deleted.
+
+    A lock that was only released is not lost: the process that trains a stack of runs outlives their commands.
+    """
     number, last = newest(folder)
-    return number != session[0] or (last != session[1] and UNKNOWN not in (last, session[1]))
+    last, ours = (holder and replace(holder, released=False) for holder in (last, session[1]))
+    return number != session[0] or (last != ours and UNKNOWN not in (last, ours))
 
 
 @cache

@@ -36,11 +36,11 @@ from tests.waiting import HANGS_SECONDS, until
 def submitted(tmp_path, monkeypatch):
     """Return a function that submits runs, and returns the jobs that Slurm would start."""
 
-    def submit(plan: Sequence[PlannedRun], size: int = 1) -> list[StackJob]:
+    def submit(plan: Sequence[PlannedRun], size: int = 1, cancellations: Cancellations | None = None) -> list[StackJob]:
         jobs: list[StackJob] = []
         with monkeypatch.context() as patch:
             patch.setattr(slurm, "submit", lambda array, *_: jobs.extend(array))
-            number = cluster.submit_unfinished(plan, tmp_path, {}, retries=1, size=size)
+            number = cluster.submit_unfinished(plan, tmp_path, {}, 1, cancellations or Cancellations(tmp_path), size)
         assert number == sum(len(job.plan) for job in jobs)
         return pickle.loads(pickle.dumps(jobs))
 
@@ -184,7 +184,7 @@ def test_with_fail_fast_jobs_that_wait_are_cancelled_after_a_failure_that_the_us
         queue(next(answers, ""))
 
     monkeypatch.setattr(progress, "show", show)
-    cluster.watch(plan, progress, tmp_path, fail_fast=True)
+    cluster.watch(plan, progress, tmp_path, Cancellations(tmp_path), fail_fast=True)
     cancelled = tmp_path / "cancelled"
     assert (cancelled.read_text() if cancelled.exists() else "") == ("" if user_cancels else "5_1\n")
 
@@ -199,7 +199,7 @@ def script(tmp_path, tool, queue):
 
     def submit(*options: str, file: str = "slurm") -> dict[str, str | None]:
         runs = tmp_path / "runs"
-        assert cluster.submit_unfinished(plan_of(1, runs), runs, launcher(file, options), 0) == 1
+        assert cluster.submit_unfinished(plan_of(1, runs), runs, launcher(file, options), 0, Cancellations(runs)) == 1
         lines = (tmp_path / "script").read_text().splitlines()
         given = [line.removeprefix("#SBATCH --").partition("=") for line in lines if line.startswith("#SBATCH")]
         assert len(given) == len({name for name, *_ in given}), "an option is given twice"
@@ -270,7 +270,7 @@ def test_a_job_that_ended_before_its_run_began_is_explained(queue, script, tmp_p
     assert call("status")[2] == ""
     queue("")
     progress = Progress(plan, lambda: cluster.states_in_queue(runs), Console(file=(tmp_path / "screen").open("w")))
-    cluster.watch(plan, progress, runs)
+    cluster.watch(plan, progress, runs, Cancellations(runs))
     expected = f"line 19: module: command not found (see {log})"
     assert progress.failures == [f"{plan[0].label}: its job ended before it began, {expected}"]
     _, out, err = call("status")
@@ -348,12 +348,23 @@ def test_only_runs_that_are_not_finished_queued_or_running_are_submitted(queue, 
     assert [run.name for run in job.plan] == [missing.name]
 
 
+def test_runs_that_were_cancelled_while_the_corpus_was_prepared_are_not_submitted(submitted, queue, tmp_path):
+    queue("")
+    plan, cancellations = plan_of(2, tmp_path), Cancellations(tmp_path)
+    Cancellations(tmp_path).request([plan[0].name])
+    (job,) = submitted(plan, cancellations=cancellations)
+    assert [run.name for run in job.plan] == [plan[1].name]
+    progress = Progress(plan, dict, Console(file=(tmp_path / "screen").open("w")))
+    cluster.watch(plan[:1], progress, tmp_path, cancellations)
+    assert progress.failures == [f"{plan[0].label}: stopped"]
+
+
 def test_more_runs_than_slurm_takes_in_one_array_are_several(tmp_path, monkeypatch):
     plan = plan_of(3, tmp_path)
     sent: dict[str, list[str]] = {}
     monkeypatch.setattr(slurm, "ARRAY_SIZE", 2)
     monkeypatch.setattr(slurm, "submit", lambda jobs, tag, *_: sent.update({tag: [job.plan[0].name for job in jobs]}))
-    assert cluster.submit_unfinished(plan, tmp_path, {}, 0) == 3
+    assert cluster.submit_unfinished(plan, tmp_path, {}, 0, Cancellations(tmp_path)) == 3
     assert [*sent.values()] == [[plan[0].name, plan[1].name], [plan[2].name]]
     for tag, names in sent.items():
         files = (cluster.arrays(tmp_path) / tag).glob("*.json")

@@ -18,7 +18,7 @@ import pytest
 from ln_repro.errors import LnReproError
 from ln_repro.records.run_dir import RunFolder, write_json
 from ln_repro.system import directory_lock
-from ln_repro.system.directory_lock import InUseError, acquire, holder, machine, newest
+from ln_repro.system.directory_lock import InUseError, acquire, holder, lost, machine, newest
 from tests.examples import record
 from tests.waiting import HANGS_SECONDS, until
 
@@ -95,6 +95,14 @@ def test_a_holder_whose_directory_was_deleted_leaves_the_next_one_alone(tmp_path
         ours.release()
         theirs.check()
         assert holder(tmp_path / "run") == theirs.holder
+
+
+def test_a_lock_that_its_command_released_is_not_lost_to_a_stack_that_still_trains_its_run(tmp_path):
+    with acquire(tmp_path):
+        session = newest(tmp_path)
+    assert newest(tmp_path) != session and not lost(tmp_path, session)
+    with acquire(tmp_path):
+        assert lost(tmp_path, session)
 
 
 @pytest.mark.parametrize("skew", [-86_400, 86_400])
