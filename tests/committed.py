@@ -26,4 +26,4 @@ def theory() -> dict[str, Any]:
 @cache
 def rows() -> list[Row]:
     """Return the claims with their verdicts."""
-    return claim_rows(archive().evidence, archive().replication, theory()["findings"])
+    return claim_rows(archive())

@@ -10,7 +10,7 @@ import numpy as np
 
 from ln_repro.claims.evidence import Evidence, Rate
 from ln_repro.claims.intervals import SAMPLES, UNBOUNDED, Interval
-from ln_repro.claims.lr50 import Lr50, lr50
+from ln_repro.claims.lr50 import Lr50, arms_of, lr50
 from ln_repro.claims.metrics import NLL, Effect
 from ln_repro.claims.rates import Range, best_rate, usable_curve, usable_range
 from ln_repro.experiment.name import ArmName
@@ -38,11 +38,6 @@ class Entry:
     def octaves(self) -> float:
         """The width of the range without warm-up, in factors of two of the rate."""
         return self.without.octaves if self.without else -math.inf
-
-
-def arms_of(scheme: str) -> tuple[str, str]:
-    """Return the arms of a scheme without and with warm-up; of two without, the one with the same tail as with it."""
-    return f"{scheme}_nowarm{'_anchored' if scheme == 'preln' else ''}", f"{scheme}_warm"
 
 
 def arena(evidence: Evidence) -> list[Entry]:

@@ -111,6 +111,11 @@ def exponent(curve: Mapping[int, float]) -> float:
     return linear_regression([math.log(x) for x in curve], [math.log(y) for y in curve.values()]).slope
 
 
+def step(curve: Sequence[float]) -> float:
+    """Return the geometric mean of the ratios of successive values."""
+    return float((curve[-1] / curve[0]) ** (1 / (len(curve) - 1)))
+
+
 def slope(values: Sequence[float]) -> float:
     """Return the slope of the line through values at 1, 2, ..."""
     return linear_regression(range(1, len(values) + 1), values).slope

@@ -19,7 +19,7 @@ from ln_repro.claims.rules.mt import TRANSLATION
 from ln_repro.claims.rules.th import EXPLANATION, GROWTH, STATEMENTS
 from ln_repro.claims.rules.x import OTHERS, DeepAlone
 from ln_repro.claims.words import parted
-from ln_repro.records.archive import Kept, Run, read_kept, stopped_folder
+from ln_repro.records.archive import Kept, Run, read_kept, read_theory, stopped_folder
 from ln_repro.records.events import json_ready
 from ln_repro.system.files import Json
 from ln_repro.system.progress import plural
@@ -52,27 +52,29 @@ FAMILIES = ("MT", "WMT", "BERT", "TH", "X")
 class Archive(NamedTuple):
     """The records in a folder, the arms of the named experiments, and the evidence by setting.
 
-    ``evidence`` is of the exploratory runs, ``replication`` of those whose rules had been fixed before. ``stopped`` are
-    runs that did not end, which are no evidence.
+    ``evidence`` is of the exploratory runs, ``replication`` of those whose rules had been fixed before. ``theory`` is
+    what `ln-repro theory` has written; ``stopped`` are runs that did not end, which are no evidence.
     """
 
     kept: Kept
     arms: Arms
     evidence: dict[str, Evidence]
     replication: dict[str, Evidence]
-    stopped: Sequence[Run] = ()
+    theory: Json
+    stopped: Sequence[Run]
 
 
 def read_archive(folder: Path) -> Archive:
     """Return the records in a folder and the evidence from them."""
-    kept, arms = read_kept(folder), Arms(folder)
+    kept, arms, theory = read_kept(folder), Arms(folder), read_theory(folder)
     parts = [[run for run in kept.runs if (run.seed > EXPLORED) == later] for later in (False, True)]
     evidence, replication = (gather(runs, arms, arms_of_rules(), kept.corpora) for runs in parts)
-    if not (place := stopped_folder(folder)).is_dir():
-        return Archive(kept, arms, evidence, replication)
-    late, ended = read_kept(place), {run.record.id for run in kept.runs}
-    stopped = [run for run in late.runs if run.record.id not in ended]
-    return Archive(replace(kept, problems=[*kept.problems, *late.problems]), arms, evidence, replication, stopped)
+    stopped = list[Run]()
+    if (place := stopped_folder(folder)).is_dir():
+        late, ended = read_kept(place), {run.record.id for run in kept.runs}
+        stopped = [run for run in late.runs if run.record.id not in ended]
+        kept = replace(kept, problems=[*kept.problems, *late.problems])
+    return Archive(kept, arms, evidence, replication, theory, stopped)
 
 
 def arms_of_rules() -> list[str]:
@@ -145,18 +147,10 @@ class Row:
         }  # fmt: skip
 
 
-def claim_rows(
-    explored: Mapping[str, Evidence], replication: Mapping[str, Evidence], findings: Sequence[Json]
-) -> list[Row]:
-    """Return every claim with its verdicts.
-
-    Args:
-        explored: the evidence by setting from runs that were made before the rules were fixed.
-        replication: that from runs with new seeds.
-        findings: those of `ln-repro theory`.
-    """
-    rows = [row_of(claim, explored, replication) for claim in CLAIMS] + theory_rows(findings)
-    return sorted(rows, key=lambda row: row.order)
+def claim_rows(archive: Archive) -> list[Row]:
+    """Return every claim with its verdicts."""
+    rows = [row_of(claim, archive.evidence, archive.replication) for claim in CLAIMS]
+    return sorted([*rows, *theory_rows(archive.theory.get("findings", []))], key=lambda row: row.order)
 
 
 def row_of(claim: Claim, explored: Mapping[str, Evidence], replication: Mapping[str, Evidence]) -> Row:

@@ -23,8 +23,6 @@ STEEPEST = 10.0
 BEYOND = 3.0  # LR50 is assumed to be at most so many octaves outside the rates run
 POINTS, SLOPES = 1000, 100  # size of the grid on which the posterior is computed
 TAILS = np.array([0.025, 0.5, 0.975])
-CELLS = {"postln": ("postln_nowarm", "postln_warm"), "preln": ("preln_nowarm_anchored", "preln_warm")}
-"""The arms of the 2x2 without and with warm-up, by placement."""
 FACTORS = {
     "warm-up over none, Post-LN": ("postln_warm", "postln_nowarm"),
     "warm-up over none, Pre-LN": ("preln_warm", "preln_nowarm_anchored"),
@@ -57,6 +55,11 @@ class Lr50:
         low = self.interval[0] / other.interval[1]
         high = self.interval[1] / other.interval[0] if other.interval[0] else math.inf
         return None if low <= 1 <= high else Effect(math.inf if low > 1 else -math.inf, (low, high), "x{}", ".2g")
+
+
+def arms_of(scheme: str) -> tuple[str, str]:
+    """Return the arms of a scheme without and with warm-up; of two without, the one with the same tail as with it."""
+    return f"{scheme}_nowarm{'_anchored' if scheme == 'preln' else ''}", f"{scheme}_warm"
 
 
 def lr50(evidence: Evidence, arm: str) -> Lr50 | None:

@@ -54,8 +54,7 @@ def report_error(error: Exception) -> int:
         return complain(error)
     if isinstance(error, OSError):
         message = ": ".join(map(str, filter(None, (error.strerror or error, error.filename))))
-        say(f"ln-repro: {LnReproError(message)}")
-        return 1
+        return complain(LnReproError(message))
     kind: Json = {"prefix": "ln-repro-", "suffix": ".log", "encoding": "utf-8", "errors": "backslashreplace"}
     with tempfile.NamedTemporaryFile("w", delete=False, **kind) as log:
         traceback.print_exception(error, file=log)

@@ -13,7 +13,7 @@ from ln_repro.commands.messages import complaints, say
 from ln_repro.errors import UserError
 from ln_repro.experiment.name import ArmName
 from ln_repro.experiment.validation import nearest
-from ln_repro.records.archive import given_records, read_theory, records_folder
+from ln_repro.records.archive import given_records, records_folder
 from ln_repro.report.arena import arena_data, arena_table
 from ln_repro.report.claims import LEGEND, details, overview
 from ln_repro.report.page import page, page_tables
@@ -24,9 +24,8 @@ from ln_repro.system.paths import CHECKOUT
 
 
 def tables_command(options: argparse.Namespace) -> int:
-    folder = given_records(options.records)
-    archive, findings = read_archive(folder), read_theory(folder).get("findings", [])
-    files = all_tables(archive, claim_rows(archive.evidence, archive.replication, findings), findings)
+    archive = read_archive(given_records(options.records))
+    files = all_tables(archive, claim_rows(archive))
     tables = {name: table for of_file in files.values() for name, table in of_file.items()}
     wanted = {given: [name for name in tables if f"{name}-".startswith(f"{given}-")] for given in options.names}
     if unknown := [given for given, names in wanted.items() if not names]:
@@ -41,15 +40,14 @@ def figures_command(options: argparse.Namespace) -> int:
     folder = given_records(options.records)
     archive = read_archive(folder)
     with explained(options.out, "--out"):
-        paths = draw_all(archive, read_theory(folder), options.out)
+        paths = draw_all(archive, options.out)
     print("\n".join(map(str, paths)) or f"nothing to draw from the records in {folder}")
     return complaints(archive.kept.problems)
 
 
 def claims_command(options: argparse.Namespace) -> int:
-    folder = given_records(options.records)
-    archive = read_archive(folder)
-    rows = claim_rows(archive.evidence, archive.replication, read_theory(folder).get("findings", []))
+    archive = read_archive(given_records(options.records))
+    rows = claim_rows(archive)
     known, wanted = {row.id.lower(): row.id for row in rows}, {name.lower() for name in options.ids}
     if unknown := [name for name in options.ids if name.lower() not in known]:
         raise UserError(f"claims: there is no {unknown[0]}{nearest(unknown[0].upper(), [*known.values()])}")
@@ -99,17 +97,17 @@ def report_command(options: argparse.Namespace) -> int:
     results = records_folder().parent
     if not (results / "theory.json").is_file():
         raise UserError("report: needs a checkout of the repository, with its results")
-    archive, theory = read_archive(records_folder()), read_theory(records_folder())
+    archive = read_archive(records_folder())
     archive.arms.save()
-    rows = claim_rows(archive.evidence, archive.replication, theory["findings"])
+    rows = claim_rows(archive)
     (results / "tables").mkdir(exist_ok=True)
-    files = all_tables(archive, rows, theory["findings"])
+    files = all_tables(archive, rows)
     files.pop("runs", None)  # a row a record; `ln-repro tables runs` prints them
     for name, tables in files.items():
         (results / "tables" / f"{name}.md").write_text(render(tables, "md") + "\n", encoding="utf-8")
     for path in (CHECKOUT / name for name in DOCUMENTS):
         path.write_text(with_tables(path.read_text(encoding="utf-8"), files), encoding="utf-8")
-    paths = draw_all(archive, theory, results / "figures")
+    paths = draw_all(archive, results / "figures")
     figures = {path.stem: path.read_bytes() for path in paths}
     written = page(archive.kept.runs, page_tables(rows), figures)
     (results / "report.html").write_text(written, encoding="utf-8")

@@ -57,9 +57,9 @@ class Loop:
         state, self.batches = self.trainer.resume(inputs.resume)
         if not group.same([self.update]):
             raise UserError(f"{inputs.resume}: not every process sees this file; use a shared disk")
-        self.tokens = 0  # so far, in the events, which the first process writes
+        self.tokens = state.tokens  # so far, in the events, which the first process writes
         if group.rank.leads:
-            self.tokens = self.events.tokens_until(self.update, state.tokens, self.checkpoints.weights())
+            self.events.check_until(self.update, self.tokens, self.checkpoints.weights())
         self.trainer.get_valid_iterator("valid")  # an invalid validation set must fail now
 
         self.updates_per_epoch = math.ceil(len(self.batches) / self.trainer.batches_per_update)

@@ -47,20 +47,18 @@ class Events:
         """Return the events, without those that a resumed run has superseded."""
         return valid_events(self.path.read_bytes() if self.path.exists() else b"")
 
-    def tokens_until(self, update: int, known: int, validated: Collection[int]) -> int:
-        """Return the number of tokens trained on up to an update.
+    def check_until(self, update: int, tokens: int, validated: Collection[int]) -> None:
+        """Raise `LnReproError` if the updates up to one have not so many tokens, or a validation is missing.
 
-        Raises:
-            LnReproError: it differs from the ``known`` one, or the validation of an epoch in ``validated`` is missing.
+        ``validated`` are the epochs that must have one.
         """
         events = [event for event in self.read() if event["update"] <= update]
-        tokens = sum(event.get("tokens", 0) for event in events if event["kind"] == "train")
+        found = sum(event.get("tokens", 0) for event in events if event["kind"] == "train")
         epochs = {event["epoch"] for event in events if event["kind"] == "valid"}
-        if tokens != known or not epochs.issuperset(validated):
+        if found != tokens or not epochs.issuperset(validated):
             raise LnReproError(
                 f"{self.path} lacks events up to update {update}; restore it, or start again with rerun=true"
             )
-        return tokens
 
     def new(self) -> Iterator[Event]:
         """Yield the complete events since the last call, without lines cut off by a crash."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from ln_repro.claims.arena import REFERENCE, Entry
 from ln_repro.claims.evidence import Evidence
-from ln_repro.claims.lr50 import CELLS, FACTORS, Lr50, lr50
+from ln_repro.claims.lr50 import FACTORS, Lr50, arms_of, lr50
 from ln_repro.claims.rates import CURVE_SEEDS, Range
 from ln_repro.claims.words import arm_words, display_name
 from ln_repro.records.archive import Costs
@@ -35,7 +35,7 @@ NOTES = (
 
 def lr50_table(exploratory: Mapping[str, Evidence], replication: Mapping[str, Evidence]) -> Table:
     """Return a column for each setting with `CURVE_SEEDS` of several arms at several rates, exploratory ones first."""
-    arms = [arm for pair in CELLS.values() for arm in pair]
+    arms = [arm for scheme in ("postln", "preln") for arm in arms_of(scheme)]
     columns: dict[str, list[str]] = {}
     for suffix, settings in (("", exploratory), (", replication", replication)):
         for name, evidence in sorted(settings.items()):

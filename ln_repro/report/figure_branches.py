@@ -9,7 +9,7 @@ from ln_repro.claims.causes import probes
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.judge import Archive
 from ln_repro.records.archive import Run
-from ln_repro.report.figure_collapse import SETTING, Curve, Look, draw_curves
+from ln_repro.report.figure_collapse import SETTING, Curve, Look, draw_bleus, draw_curves
 from ln_repro.report.plotting import COLOURS, GREY, LINES, WIDTH, draw_once
 
 RATE = 0.002  # just above Post-LN's limit without warm-up
@@ -57,10 +57,6 @@ def _draw(runs: Mapping[str, Sequence[Run]], figure: Figure) -> None:
     for probed, title in ((cosine, "Encoder: cosine of tokens"), (squared, "Squared cosine")):
         probed.set(xlabel="update", title=title, ylim=(-0.06, 1.06))
     squared.set_xlim(cosine.get_xlim())
-    for row, (arm, of_arm) in enumerate(runs.items()):
-        bleus = [run.bleu for run in of_arm]
-        axis.plot(bleus, [row] * len(bleus), "o", color=ARMS[arm].colour, markersize=4, alpha=0.6)
-    axis.set_yticks(range(len(ARMS)), [look.name for look in ARMS.values()])
+    draw_bleus(axis, [(look.name, look.colour, [run.bleu for run in runs[arm]]) for arm, look in ARMS.items()])
     for label, look in zip(axis.get_yticklabels(), ARMS.values(), strict=True):
         label.set(color=look.colour, weight="bold")
-    axis.set(xlim=(-6, 106), ylim=(len(ARMS) - 0.5, -0.5), xlabel="BLEU", title="BLEU of all seeds")

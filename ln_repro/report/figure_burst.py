@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.judge import Archive
-from ln_repro.report.figure_collapse import SETTING, Collapse, Look, collapse_of, draw_curves
+from ln_repro.report.figure_collapse import SETTING, Collapse, Look, collapse_of, draw_bleus, draw_curves
 from ln_repro.report.plotting import COLOURS, GREY, LINES, WIDTH, draw_once
 
 UPDATES = 16  # of a burst
@@ -61,9 +61,5 @@ def _draw(probed: Mapping[Place, Sequence[Collapse]], bleus: Mapping[Place, Sequ
     gradient.set_yticks([1, 1e-2, 1e-4, 1e-6], ["1", "10⁻²", "10⁻⁴", "10⁻⁶"])
     gradient.minorticks_off()
     gradient.set_xlim(cosine.get_xlim())
-    for row, (place, of_seeds) in enumerate(bleus.items()):
-        axis.plot(of_seeds, [row] * len(of_seeds), "o", color=ROWS[place][1], markersize=4, alpha=0.6)
+    draw_bleus(axis, [(*row, bleus[place]) for place, row in ROWS.items()])
     axis.axhline(4.5, color=GREY, linewidth=0.6)
-    axis.set_yticks(range(len(ROWS)), [name for name, _ in ROWS.values()])
-    axis.invert_yaxis()
-    axis.set(xlim=(-6, 106), xlabel="BLEU", title="BLEU of all seeds")

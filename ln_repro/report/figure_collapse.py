@@ -68,14 +68,13 @@ def collapses(evidence: Evidence) -> list[Collapse]:
 
     At lower rates, an arm may be under-trained, which is another matter.
     """
-    found = {}
+    found = list[Collapse]()
     for arm in sorted(evidence.rates.keys() & {"postln_warm", "postln_nowarm"}):
         curve = evidence.curve(arm)
         best = lowest_loss(curve)
-        for run in (run for rate, runs in curve.items() if rate >= best for run in runs):
-            if probed := collapse_of(run, evidence.trained(run)):
-                found[probed.id] = probed
-    return [*found.values()]
+        above = [run for rate, runs in curve.items() if rate >= best for run in runs]
+        found += [probed for run in above if (probed := collapse_of(run, evidence.trained(run)))]
+    return found
 
 
 def collapse_of(run: Run, trains: bool) -> Collapse | None:
@@ -176,3 +175,11 @@ def _draw_ramps(axis: Axes, bleus: Bleus) -> None:
                 end, side = (min(medians), "left") if arm == "nowarm" else (max(medians), "right")
                 shift = (0, 12 if medians[end] < HEIGHTS[arm] else -8)
                 name_line(axis, look.name, end, medians[end], shift, color=look.colour, ha=side)
+
+
+def draw_bleus(axis: Axes, rows: Sequence[tuple[str, str, Sequence[float]]]) -> None:
+    """Draw the BLEU of every seed; a row, from the top, has its name, its colour and its scores."""
+    for row, (_, colour, bleus) in enumerate(rows):
+        axis.plot(bleus, [row] * len(bleus), "o", color=colour, markersize=4, alpha=0.6)
+    axis.set_yticks(range(len(rows)), [name for name, *_ in rows])
+    axis.set(xlim=(-6, 106), ylim=(len(rows) - 0.5, -0.5), xlabel="BLEU", title="BLEU of all seeds")

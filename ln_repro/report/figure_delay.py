@@ -10,13 +10,13 @@ from matplotlib.figure import Figure
 
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.judge import Archive
+from ln_repro.claims.lr50 import arms_of
 from ln_repro.claims.metrics import falling, reached
 from ln_repro.claims.words import SCHEME_NAMES
 from ln_repro.records.archive import Run
-from ln_repro.report.figure_collapse import RAMPS, Look
+from ln_repro.report.figure_collapse import RAMPS, SETTING, Look
 from ln_repro.report.plotting import COLOURS, WIDTH, draw_once, name_line, rate_axis
 
-SETTING = "toy"
 LEARNED = 2.0
 """Training loss in bits: that of a model that ignores the source stays above 3 (with label smoothing), a good one's is
 1.4."""
@@ -37,8 +37,7 @@ Times = Mapping[float, Sequence[float]]
 
 def runs_of(evidence: Evidence, norm: str, ramp: str) -> Mapping[float, Sequence[Run]]:
     """Return the runs of an arm at `RATES`; without a ramp, the rate decays as it does with one."""
-    anchored = "_anchored" if (norm, ramp) == ("preln", "nowarm") else ""
-    curve = evidence.curve(f"{norm}_{ramp}{anchored}")
+    curve = evidence.curve(arms_of(norm)[0] if ramp == "nowarm" else f"{norm}_{ramp}")
     return {rate: runs for rate, runs in curve.items() if RATES[0] <= rate <= RATES[1]}
 
 

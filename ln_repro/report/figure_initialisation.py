@@ -1,14 +1,12 @@
 """The figure of gradients at initialisation: the paper's figure 3, measured by `ln-repro theory`."""
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from pathlib import Path
-from statistics import geometric_mean
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ln_repro.claims.intervals import exponent
+from ln_repro.claims.intervals import exponent, step
 from ln_repro.claims.words import SCHEME_NAMES
 from ln_repro.report.plotting import COLOURS, GREY, MARKS, WIDTH, draw_once, name_line, plain_axis
 from ln_repro.system.files import Json
@@ -57,12 +55,6 @@ def _draw(panels: Mapping[str, Mapping[str, Points]], figure: Figure) -> None:
     figure.subplots_adjust(0.075, 0.155, 0.99, 0.9, wspace=0.08)
 
 
-def growth(points: Points) -> float:
-    """Return the geometric mean of the ratios of the means of successive layers."""
-    means = [mean for mean, *_ in points.values()]
-    return geometric_mean([after / before for before, after in pairwise(means)])
-
-
 def _draw_by_layer(axis: Axes, matrix: str, series: Mapping[str, Points]) -> None:
     """Draw the lines of a panel, each with its name, and the paper's points."""
     for label, points in series.items():
@@ -71,13 +63,13 @@ def _draw_by_layer(axis: Axes, matrix: str, series: Mapping[str, Points]) -> Non
         look = {"color": _colour(label), "rotation": TILT if label == "postln" else 0, "rotation_mode": "anchor"}
         name_line(axis, name, layer, points[str(int(layer))][0], (0, up), **look)
         if label == "postln":
-            name_line(axis, f"×{growth(points):.2f} a layer", 3, points["3"][0], (9, 10), **look)
+            growth = step([mean for mean, *_ in points.values()])
+            name_line(axis, f"×{growth:.2f} a layer", 3, points["3"][0], (9, 10), **look)
     for norm, values in FIGURE_3[matrix].items():
         axis.plot([*values], [*values.values()], MARKS[norm], color=COLOURS[norm], markerfacecolor="white",
                   markersize=4.5)  # fmt: skip
     paper = FIGURE_3[matrix]["postln"]
-    paper_growth = growth({str(layer): [value] for layer, value in paper.items()})
-    name_line(axis, f"open: the paper\n(Post-LN ×{paper_growth:.2f})", 2, paper[2], (8, -9), color=GREY)
+    name_line(axis, f"open: the paper\n(Post-LN ×{step([*paper.values()]):.2f})", 2, paper[2], (8, -9), color=GREY)
     axis.set_xticks(range(1, len(paper) + 1))
     axis.set_xlabel("decoder layer (6+6 layers)")
 

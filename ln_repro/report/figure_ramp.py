@@ -7,15 +7,15 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from ln_repro.claims.evidence import EXPLORED, Evidence, variation
+from ln_repro.claims.evidence import EXPLORED, Evidence, scored, variation
 from ln_repro.claims.judge import Archive
 from ln_repro.claims.metrics import Count
 from ln_repro.claims.words import SCHEME_NAMES
 from ln_repro.records.archive import Run
+from ln_repro.report.figure_collapse import SETTING
 from ln_repro.report.plotting import COLOURS, WIDTH, draw_once
 from ln_repro.report.tables import rate_words
 
-SETTING = "toy"
 LENGTHS = 3  # minimum number of lengths of the ramp, zero included, at every rate of a map
 Map = Mapping[tuple[int, float], Sequence[Run]]  # the runs by length of the ramp and peak rate
 
@@ -42,6 +42,8 @@ def _map(archive: Archive, norm: str) -> Map:
     cells: dict[tuple[int, float], list[Run]] = {}
     for run in archive.kept.runs:
         if run.experiment.norm != norm or run.record.setting != SETTING or SETTING not in _part(archive, run):
+            continue
+        if not (run.record.data.published and scored(run)):  # see `gather`
             continue
         schedule = run.experiment.schedule
         full = schedule.anchor if schedule.decay == "anchored" else schedule.warmup_updates

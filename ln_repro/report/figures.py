@@ -11,18 +11,16 @@ from ln_repro.report.figure_delay import draw_delay
 from ln_repro.report.figure_initialisation import draw_initialisation
 from ln_repro.report.figure_ramp import draw_ramp
 from ln_repro.report.figure_rates import BERT, draw_rates
-from ln_repro.system.files import Json
 
 
-def draw_all(archive: Archive, theory: Json, out: Path) -> list[Path]:
+def draw_all(archive: Archive, out: Path) -> list[Path]:
     """Draw every figure that there are records for, and that of the theory; return the files.
 
-    ``theory`` is the content of the file that `ln-repro theory` writes. Figures that were already drawn from the same
-    data by the same code are not drawn again.
+    Figures that were already drawn from the same data by the same code are not drawn again.
     """
     paths = [
         path
         for draw in (draw_rates, draw_collapse, draw_branches, draw_burst, draw_delay, draw_convergence, draw_ramp)
         for path in draw(archive, out)
     ]
-    return [*paths, *draw_rates(archive, out, BERT), *draw_initialisation(theory.get("figures", {}), out)]
+    return [*paths, *draw_rates(archive, out, BERT), *draw_initialisation(archive.theory.get("figures", {}), out)]

@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-import inspect
 import io
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -81,13 +80,13 @@ def crosses(line: Mapping[float, float], level: float) -> float | None:
 def draw_once(path: Path, ids: Collection[str], draw: Callable[..., None], *content: object) -> Path:
     """Draw a figure as PNG, unless its content and the code are unchanged; return the file, whose folder is created.
 
-    The file names the records ``ids`` that it is drawn from, or `ln-repro theory`, and a checksum of the content, of
-    the module of ``draw`` and of this one. ``draw`` takes the content and an empty figure.
+    The file names the records ``ids`` that it is drawn from, or `ln-repro theory`, and a checksum of the content and
+    of the code of all figures, which use each other's. ``draw`` takes the content and an empty figure.
     """
     rounded = re.sub(r"\d+\.\d+(e-?\d+)?", lambda number: f"{float(number[0]):.6g}", repr(content))
     digest = hashlib.sha256(rounded.encode())
-    for module in (inspect.getfile(draw), __file__):
-        digest.update(Path(module).read_bytes())
+    for module in (Path(__file__), *sorted(Path(__file__).parent.glob("figure_*.py"))):
+        digest.update(module.read_bytes())
     origin = "Computed by `ln-repro theory`, from seeds alone"
     if ids:
         origin = f"Drawn from these records, each of which `ln-repro reproduce ID` runs again: {' '.join(ids)}"

@@ -12,7 +12,7 @@ from ln_repro.claims.causes import LATEST, STACKS, probes, relative_gradients, s
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import VERDICTS, mean_interval
 from ln_repro.claims.judge import Archive, Row
-from ln_repro.claims.lr50 import CELLS, lr50
+from ln_repro.claims.lr50 import arms_of, lr50
 from ln_repro.claims.metrics import TIMES_TO_FALL, Count
 from ln_repro.claims.rates import LIMITS, METRICS, SHARES, multiverse
 from ln_repro.claims.words import arm_words, display_name
@@ -44,7 +44,7 @@ MULTIVERSE = (
 )
 
 
-def all_tables(archive: Archive, rows: Sequence[Row], findings: Sequence[Json]) -> Files:
+def all_tables(archive: Archive, rows: Sequence[Row]) -> Files:
     """Return the tables of claims, arms, learning rates, runs and theory; files without a table are left out.
 
     ``rows`` are those of `ln_repro.claims.judge.claim_rows`. Fine-tuning has no table of arms.
@@ -82,7 +82,7 @@ def all_tables(archive: Archive, rows: Sequence[Row], findings: Sequence[Json]) 
         "depth": {f"depth-{name}": depth_table(evidence) for name, evidence in settings.items()},
         "arena": arenas,
         "runs": run_tables(archive.kept.records, own),
-        "theory": {"theory": findings_table(findings)},
+        "theory": {"theory": findings_table(archive.theory.get("findings", []))},
     }
     files = {name: {key: table for key, table in tables.items() if table.rows} for name, tables in files.items()}
     for tables in (files["arms"], files["rates"]):
@@ -223,7 +223,7 @@ def collapse_table(runs: Sequence[Run]) -> Table:
 def _ramped(evidence: Evidence) -> dict[str, list[str]]:
     """Return the arms of each placement of which one stack alone has had a ramp, in the order of `RAMPS`."""
     norms = [arm.removesuffix(ENCODER) for arm in evidence.rates if arm.endswith(ENCODER)]
-    cells = {norm: CELLS.get(norm, (f"{norm}_nowarm", f"{norm}_warm")) for norm in norms}
+    cells = {norm: arms_of(norm) for norm in norms}
     return {norm: [without, f"{warm}_encoder", f"{warm}_decoder", warm] for norm, (without, warm) in cells.items()}
 
 

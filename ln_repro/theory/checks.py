@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from statistics import fmean, geometric_mean
 
-from ln_repro.claims.intervals import LINEAR, LOG, Interval, Scale, exponent, slope
+from ln_repro.claims.intervals import LINEAR, LOG, Interval, Scale, exponent, slope, step
 from ln_repro.claims.rules.th import EXPLANATION, GROWTH
 from ln_repro.system.files import Json
 from ln_repro.theory import lemmas
@@ -52,11 +52,6 @@ def of_depths(quantity: Quantity, reduce: Callable[[dict[int, float]], float]) -
 
 def last_over_first(curve: Curve) -> float:
     return curve[-1] / curve[0]
-
-
-def step(curve: Curve) -> float:
-    """Return the geometric mean of the ratios of successive layers."""
-    return float(last_over_first(curve) ** (1 / (len(curve) - 1)))
 
 
 def spread(curve: Curve) -> float:

@@ -9,7 +9,7 @@ from ln_repro.claims.criteria import Claim, OverRates, Trains, Within
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import LINEAR
 from ln_repro.claims.judge import CLAIMS as ALL
-from ln_repro.claims.judge import Judged, Row, claim_rows, row_of
+from ln_repro.claims.judge import Archive, Judged, Row, claim_rows, row_of
 from ln_repro.claims.metrics import BLEU, SEEDS, SHARE, more_seeds
 from ln_repro.claims.over_rates import JustAboveNothing
 from ln_repro.claims.rules.bert import FINE_TUNING
@@ -17,9 +17,9 @@ from ln_repro.claims.rules.th import STATEMENTS
 from ln_repro.claims.rules.x import DeepAlone
 from ln_repro.experiment.compose import compose, expand
 from ln_repro.experiment.settings import build
-from ln_repro.records.archive import Run
+from ln_repro.records.archive import Kept, Run
 from ln_repro.sweep.grid import parse_request
-from tests.claims.made import EPOCHS, Arms, gathered, line, made, made_runs, on_rates
+from tests.claims.made import EPOCHS, Arms, gathered, line, made, made_runs, named, on_rates
 
 CLAIMS = {claim.id: claim for claim in ALL}
 MEASURED = [claim.id for claim in ALL if claim.rule and claim.rule.judged and claim not in FINE_TUNING
@@ -246,7 +246,7 @@ def test_without_a_run_of_an_arm_the_claim_is_not_run_and_says_what_to_run() -> 
     assert (claim.own.verdict, claim.own.needs) == ("not-run", "runs of postln_nowarm")
     assert claim.own.command == "ln-repro run -m exp=iwslt_postln_warm,iwslt_postln_nowarm seed=1,2,3,4,5"
     assert claim.cost_gpu_hours == 10
-    everything = claim_rows({}, {}, [])
+    everything = claim_rows(Archive(Kept([], [], {}, {}), named, {}, {}, {}, []))  # type: ignore[arg-type]
     assert [claim.own.verdict for claim in everything] == ["not-run"] * (len(ALL) + len(STATEMENTS))
     assert all(claim.own.command for claim in everything), "also of claims that are judged on other data alone"
 

@@ -8,7 +8,7 @@ import pytest
 
 from ln_repro.claims.arms import LOCK, Arms, own_settings
 from ln_repro.claims.evidence import Evidence, gather
-from ln_repro.claims.judge import claim_rows
+from ln_repro.claims.judge import CLAIMS, row_of
 from ln_repro.records.archive import Run
 from ln_repro.records.record import Corpus
 from ln_repro.report.results import run_tables
@@ -115,7 +115,7 @@ def test_runs_on_a_part_of_the_training_text_or_of_a_smaller_model_are_settings_
     evidence = gathered([*made_runs("iwslt", {"postln_warm": {}}), *parts, *small])
     assert [*evidence] == ["iwslt", "iwslt-60", "iwsltsmall", "iwsltsmall-60", "iwsltsmall-7"]
     assert ids(evidence["iwslt"]).isdisjoint(run.record.id for run in parts)
-    row = next(row for row in claim_rows(evidence, {}, []) if row.id == "MT-1.anchored")
+    row = next(row_of(claim, evidence, {}) for claim in CLAIMS if claim.id == "MT-1.anchored")
     assert row.own.verdict == "not-run", "the verdict on the paper's data needs the paper's data"
     assert {other.data: (other.setting, other.fidelity, other.verdict) for other in row.others} == {
         "iwslt14-60": ("iwslt-60", "adapted", "reproduced"), "iwslt14-7": ("iwsltsmall-7", "adapted", "reproduced"),

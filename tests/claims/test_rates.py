@@ -10,7 +10,7 @@ from scipy import stats
 from ln_repro.claims.arena import sensitivity
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, REPRODUCED, fisher_exact, prediction_interval
-from ln_repro.claims.lr50 import CELLS, lr50
+from ln_repro.claims.lr50 import arms_of, lr50
 from ln_repro.claims.metrics import Effect
 from ln_repro.claims.over_rates import AtBestRates, JustAboveNothing, NotStarved, RateFactor
 from ln_repro.claims.rates import at_edge, best_rate, usable_range
@@ -181,7 +181,7 @@ def test_fishers_p_values_are_scipys_for_every_table_of_up_to_seven_seeds() -> N
             assert fisher_exact(hits, runs, other_hits, other_runs) == pytest.approx(theirs, rel=1e-9)
 
 
-@pytest.mark.parametrize("arm", [arm for arms in CELLS.values() for arm in arms])
+@pytest.mark.parametrize("arm", [*arms_of("postln"), *arms_of("preln")])
 def test_the_lr50_of_the_committed_runs_is_that_of_a_grid_over_intercept_and_slope(arm):
     limit = lr50(archive().evidence["toy"], arm)
     if math.isinf(limit.median):

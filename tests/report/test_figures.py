@@ -39,7 +39,7 @@ RATES = {
 def archive(runs: Sequence[Run], arms: ArmOf = named) -> Archive:
     """Return an archive of runs; those with seeds above 100 are the replication."""
     parts = [gathered([run for run in runs if (run.seed > 100) == later]) for later in (False, True)]
-    return Archive(Kept(runs, [], {}, {}), arms, *parts)  # type: ignore[arg-type]
+    return Archive(Kept(runs, [], {}, {}), arms, *parts, {}, [])  # type: ignore[arg-type]
 
 
 def test_the_excess_of_a_run_is_its_last_nll_above_the_best_run_of_both_parts() -> None:
@@ -176,7 +176,7 @@ def test_the_committed_figures_are_those_of_the_committed_records(tmp_path: Path
 
     folder = shutil.copytree(committed.RESULTS / "figures", tmp_path / "figures")
     monkeypatch.setattr("ln_repro.report.plotting.Figure", draws)
-    paths = draw_all(committed.archive(), committed.theory(), folder)
+    paths = draw_all(committed.archive(), folder)
     assert sorted(paths) == sorted(path for path in folder.iterdir() if path.name != "demo.png")
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ln_repro.claims.causes import ARMS, VANISHING, area_under_curve, probes, relative_gradients, separation
-from ln_repro.claims.lr50 import CELLS
+from ln_repro.claims.lr50 import arms_of
 from ln_repro.claims.metrics import TIMES_TO_FALL, TOKENISED
 from ln_repro.claims.rates import lowest_loss
 from ln_repro.records.archive import Run
@@ -94,7 +94,7 @@ def test_the_ramp_that_post_ln_needs_grows_with_the_rate_and_pre_ln_hardly_needs
 
 def test_the_arms_are_best_at_low_rates_where_post_ln_alone_gains_from_warm_up() -> None:
     evidence, best = committed.archive().replication["toy"], {}
-    for arm in (arm for pair in CELLS.values() for arm in pair):
+    for arm in (*arms_of("postln"), *arms_of("preln")):
         curve = evidence.curve(arm)
         means = {rate: fmean(run.nll for run in runs) for rate, runs in curve.items()}
         best[arm] = min(means, key=means.__getitem__), round(min(means.values()), 3)

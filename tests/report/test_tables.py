@@ -63,7 +63,7 @@ def test_the_command_prints_the_tables_that_are_named_in_several_formats(tmp_pat
 
 @cache
 def committed_tables() -> Files:
-    return all_tables(committed.archive(), committed.rows(), committed.theory()["findings"])
+    return all_tables(committed.archive(), committed.rows())
 
 
 def test_what_is_committed_is_what_the_records_give() -> None:

@@ -35,7 +35,7 @@ CHECKPOINTS = (0.0, 1 / 15, 1 / 3, 1.0)
 BURST = "2026-11-27T18:15Z"  # when the rule of X-5d was written: before any run with a burst
 SPEED = "2026-11-28T11:42Z"  # when the rules of X-6 were written: before any run of these arms at these rates
 BURST16 = "2026-11-28T16:01Z"  # when the rules of X-7 were written: before any recorded run with a burst of 16 updates
-CENTRED = "2026-11-29T02:36Z"  # when the rules of X-8 were written: before any run of these arms with a new seed
+CENTRING = "2026-11-29T02:36Z"  # when the rules of X-8 were written: before any run of these arms with a new seed
 LEARNT = "2026-11-29T03:31Z"  # when that of X-8c was written: before any run of its first arm
 GAIN = "2026-11-29T07:21Z"  # when that of X-8d was written: before any run of its second arm at this rate
 SMALL = "2026-11-29T09:17Z"  # when that of X-8b on Multi30k was written: before any run of its first arm there
@@ -196,13 +196,16 @@ def _rezero(bleu: float | None) -> tuple[Trains | Report, ...]:
     )
 
 
-def _ramped(rate: Rate, trains: str, *fail: str, seeds: int = SEEDS) -> Rule:
+def _ours(id: str, claim: str, grid: str, **by_setting: Rule) -> Claim:
+    """Return a claim of this project, which earlier runs suggested and only those with new seeds decide."""
+    return Claim(id, claim, "ours", "not in the paper", "-", None, grid=f"rates arms={grid}", by_setting=by_setting,
+                 explored=False)  # fmt: skip
+
+
+def _only(trains: str, *fail: str, at: Rate | tuple[Rate, ...], known: tuple[str, str], seeds: int = SEEDS) -> Rule:
+    """Return the rule that only the first arm trains at a rate, or each at its own; ``known``: its date and source."""
     arms = (trains, *fail)
-    return Rule((OnlyFirst(arms, (rate,) * len(arms), seeds),), SECOND, SECOND_AMENDMENT, seeds)
-
-
-def _centred(rate: Rate, trains: str, fails: str, seeds: int = SEEDS) -> Rule:
-    return Rule((OnlyFirst((trains, fails), (rate,) * 2, seeds),), CENTRED, CENTRING, seeds)
+    return Rule((OnlyFirst(arms, at if isinstance(at, tuple) else (at,) * len(arms), seeds),), *known, seeds)
 
 
 TINY = Rule(
@@ -224,11 +227,15 @@ EVEN = Rule(
 ADMIN = (("admin_warm", "postln_warm"), ("admin_warm_closed", "postln_warm"))
 DEEP = ("postln_warm", "deepnorm_warm")
 NONE, ENCODER, DECODER, BOTH = "postln_nowarm", "postln_warm_encoder", "postln_warm_decoder", "postln_warm"
-RAMPS = f"rates arms={BOTH},{ENCODER},{DECODER}"
+RAMPS = f"{BOTH},{ENCODER},{DECODER}"
 AFTER = "postln_nowarm_burst16"
 RESETS = tuple(f"{AFTER}_new{part}" for part in ("encoder", "decoder", "adam"))
-PILOT = "one run of each in a pilot with other code and other initial weights was known"
-CENTRING = "two runs with centred branches and one of each other were known; those of Post-LN with the new seeds, too"
+RAMPED = SECOND, SECOND_AMENDMENT
+PILOT = BURST16, "one run of each in a pilot with other code and other initial weights was known"
+CENTRED = (
+    CENTRING,
+    "two runs with centred branches and one of each other were known; those of Post-LN with the new seeds, too",
+)
 OTHERS = (
     Claim(
         "TH-10", "Post-LN: gradients are tiny after warm-up", "section 3.4, figure 3(a, b)",
@@ -264,87 +271,72 @@ OTHERS = (
         Rule((Predicts(ARMS),), SECOND, SECOND_AMENDMENT), grid=f"rates arms={','.join(ARMS)}",
         options=" probe=collapse", explored=False,
     ),
-    Claim(
-        "X-5b", "Just above its limit, Post-LN needs warm-up in the encoder alone", "ours", "not in the paper", "-",
-        None,
-        by_setting={"toy": _ramped(0.002, ENCODER, DECODER), "multi30k6": _ramped(0.001, ENCODER, DECODER, seeds=3)},
-        explored=False, grid=f"{RAMPS} rates=0.001,0.002",
+    _ours(
+        "X-5b", "Just above its limit, Post-LN needs warm-up in the encoder alone", f"{RAMPS} rates=0.001,0.002",
+        toy=_only(ENCODER, DECODER, at=0.002, known=RAMPED),
+        multi30k6=_only(ENCODER, DECODER, at=0.001, known=RAMPED, seeds=3),
     ),
-    Claim(
-        "X-5c", "At higher rates, Post-LN needs warm-up in both stacks", "ours", "not in the paper", "-", None,
-        by_setting={"toy": _ramped(0.004, BOTH, ENCODER, DECODER),
-                    "multi30k6": _ramped(0.002, BOTH, ENCODER, DECODER, seeds=3)},
-        explored=False, grid=f"{RAMPS} rates=0.002,0.004",
+    _ours(
+        "X-5c", "At higher rates, Post-LN needs warm-up in both stacks", f"{RAMPS} rates=0.002,0.004",
+        toy=_only(BOTH, ENCODER, DECODER, at=0.004, known=RAMPED),
+        multi30k6=_only(BOTH, ENCODER, DECODER, at=0.002, known=RAMPED, seeds=3),
     ),
-    Claim(
-        "X-5d", "After an epoch at ten times the rate, Post-LN does not train where it does from the start", "ours",
-        "not in the paper", "-", None,
-        by_setting={"toy": Rule((OnlyFirst((NONE, "postln_nowarm_burst"), (0.0005, 0.005), SEEDS),), BURST,
-                                "after X-5b and X-5c; the runs without a burst were known")},
-        explored=False, grid="rates arms=postln_nowarm,postln_nowarm_burst rates=0.0005,0.005",
+    _ours(
+        "X-5d", "After an epoch at ten times the rate, Post-LN does not train where it does from the start",
+        f"{NONE},postln_nowarm_burst rates=0.0005,0.005",
+        toy=_only(NONE, "postln_nowarm_burst", at=(0.0005, 0.005),
+                  known=(BURST, "after X-5b and X-5c; the runs without a burst were known")),
     ),
-    Claim(
-        "X-6", "Where Post-LN trains, a ramp on the encoder makes it faster, one on the decoder does not", "ours",
-        "not in the paper", "-", None,
-        by_setting={
-            "toy": Rule((Faster((NONE, ENCODER), 0.0005, NO_FASTER), Faster((NONE, DECODER), 0.0005, high=NO_FASTER)),
-                        SPEED, "seen on toy at 0.001; the runs without a ramp were known"),
-            "multi30k6": Rule((Faster((BOTH, ENCODER), 0.001, NO_FASTER, seeds=3),), SPEED, "seen on toy at 0.001", 3),
-        },
-        explored=False, grid=f"rates arms={NONE},{BOTH},{ENCODER},{DECODER} rates=0.0005,0.001",
+    _ours(
+        "X-6", "Where Post-LN trains, a ramp on the encoder makes it faster, one on the decoder does not",
+        f"{NONE},{BOTH},{ENCODER},{DECODER} rates=0.0005,0.001",
+        toy=Rule((Faster((NONE, ENCODER), 0.0005, NO_FASTER), Faster((NONE, DECODER), 0.0005, high=NO_FASTER)),
+                 SPEED, "seen on toy at 0.001; the runs without a ramp were known"),
+        multi30k6=Rule((Faster((BOTH, ENCODER), 0.001, NO_FASTER, seeds=3),), SPEED, "seen on toy at 0.001", 3),
     ),
-    Claim(
-        "X-7a", "Sixteen updates at ten times the rate keep Post-LN from training; Pre-LN recovers from them", "ours",
-        "not in the paper", "-", None,
-        by_setting={"toy": Rule((OnlyFirst(("preln_nowarm_burst16", AFTER), (0.02, 0.005), SEEDS),), BURST16, PILOT)},
-        explored=False, grid=f"rates arms={AFTER},preln_nowarm_burst16 rates=0.005,0.02",
+    _ours(
+        "X-7a", "Sixteen updates at ten times the rate keep Post-LN from training; Pre-LN recovers from them",
+        f"{AFTER},preln_nowarm_burst16 rates=0.005,0.02",
+        toy=_only("preln_nowarm_burst16", AFTER, at=(0.02, 0.005), known=PILOT),
     ),
-    Claim(
-        "X-7b", "After such updates, it is the state of the encoder's weights that keeps Post-LN from training", "ours",
-        "not in the paper", "-", None,
-        by_setting={"toy": Rule((OnlyFirst(RESETS, (0.005,) * len(RESETS), SEEDS),), BURST16, PILOT)},
-        explored=False, grid=f"rates arms={','.join(RESETS)} rates=0.005",
+    _ours(
+        "X-7b", "After such updates, it is the state of the encoder's weights that keeps Post-LN from training",
+        f"{','.join(RESETS)} rates=0.005", toy=_only(*RESETS, at=0.005, known=PILOT),
     ),
-    Claim(
+    _ours(
         "X-8a", "Just above its limit, Post-LN needs no warm-up if its encoder's branches are centred",
-        "ours", "not in the paper", "-", None,
-        by_setting={"toy": _centred(0.002, "centred_nowarm", NONE),
-                    "multi30k6": _centred(0.001, "centred_nowarm", NONE, seeds=3)},
-        explored=False, grid=f"rates arms=centred_nowarm,{NONE} rates=0.001,0.002",
+        f"centred_nowarm,{NONE} rates=0.001,0.002",
+        toy=_only("centred_nowarm", NONE, at=0.002, known=CENTRED),
+        multi30k6=_only("centred_nowarm", NONE, at=0.001, known=CENTRED, seeds=3),
     ),
-    Claim(
-        "X-8b", "What matters there is the size of the encoder's branches, not what their tokens share", "ours",
-        "not in the paper", "-", None,
-        by_setting={"toy": _centred(0.002, "shrunk_nowarm", "centredfull_nowarm"),
-                    "multi30k6": Rule((OnlyFirst(("shrunk_nowarm", NONE), (0.001,) * 2, 3),), SMALL,
-                                      "after X-8a to X-8d; Post-LN's runs were known", 3)},
-        explored=False, grid=f"rates arms=shrunk_nowarm,centredfull_nowarm,{NONE} rates=0.001,0.002",
+    _ours(
+        "X-8b", "What matters there is the size of the encoder's branches, not what their tokens share",
+        f"shrunk_nowarm,centredfull_nowarm,{NONE} rates=0.001,0.002",
+        toy=_only("shrunk_nowarm", "centredfull_nowarm", at=0.002, known=CENTRED),
+        multi30k6=_only("shrunk_nowarm", NONE, at=0.001, seeds=3,
+                        known=(SMALL, "after X-8a to X-8d; Post-LN's runs were known")),
     ),
-    Claim(
+    _ours(
         "X-8c", "Just above its limit, Post-LN needs no warm-up if the gradients of its encoder's branches are centred",
-        "ours", "not in the paper", "-", None,
-        by_setting={"toy": Rule((OnlyFirst(("centredgradient_nowarm", NONE), (0.002,) * 2, SEEDS),), LEARNT,
-                                "after X-8a and X-8b, without a pilot")},
-        explored=False, grid=f"rates arms=centredgradient_nowarm,centredforward_nowarm,{NONE} rates=0.002",
+        f"centredgradient_nowarm,centredforward_nowarm,{NONE} rates=0.002",
+        toy=_only("centredgradient_nowarm", NONE, at=0.002, known=(LEARNT, "after X-8a and X-8b, without a pilot")),
     ),
-    Claim(
-        "X-8d", "Where Post-LN trains without warm-up, centring makes it faster", "ours", "not in the paper", "-", None,
-        by_setting={"toy": Rule((Faster((NONE, "centred_nowarm"), 0.0005, NO_FASTER),), GAIN,
-                                "known: centred runs on toy at higher rates, one on Multi30k, and Post-LN's")},
-        explored=False, grid=f"rates arms=centred_nowarm,{NONE} rates=0.0005,0.001",
+    _ours(
+        "X-8d", "Where Post-LN trains without warm-up, centring makes it faster",
+        f"centred_nowarm,{NONE} rates=0.0005,0.001",
+        toy=Rule((Faster((NONE, "centred_nowarm"), 0.0005, NO_FASTER),), GAIN,
+                 "known: centred runs on toy at higher rates, one on Multi30k, and Post-LN's"),
     ),
-    Claim(
-        "X-8e", "Just above its limit, Post-LN needs no warm-up if its encoder's branches are very small", "ours",
-        "not in the paper", "-", None,
-        by_setting={"toy": Rule((OnlyFirst(("shrunksignal_nowarm", NONE), (0.002,) * 2, SEEDS),), SMALLER,
-                                "without a pilot; known: 9 of 10 with smaller initial weights in both stacks")},
-        explored=False, grid=f"rates arms=shrunksignal_nowarm,{NONE} rates=0.002",
+    _ours(
+        "X-8e", "Just above its limit, Post-LN needs no warm-up if its encoder's branches are very small",
+        f"shrunksignal_nowarm,{NONE} rates=0.002",
+        toy=_only("shrunksignal_nowarm", NONE, at=0.002,
+                  known=(SMALLER, "without a pilot; known: 9 of 10 with smaller initial weights in both stacks")),
     ),
-    Claim(
-        "X-8f", "Where Post-LN trains without warm-up, very small branches in the encoder make it faster", "ours",
-        "not in the paper", "-", None,
-        by_setting={"toy": Rule((Faster((NONE, "shrunksignal_nowarm"), 0.0005, NO_FASTER),), SMALL_GAIN,
-                                "after X-8a to X-8e; Post-LN's runs were known")},
-        explored=False, grid=f"rates arms=shrunksignal_nowarm,{NONE} rates=0.0005",
+    _ours(
+        "X-8f", "Where Post-LN trains without warm-up, very small branches in the encoder make it faster",
+        f"shrunksignal_nowarm,{NONE} rates=0.0005",
+        toy=Rule((Faster((NONE, "shrunksignal_nowarm"), 0.0005, NO_FASTER),), SMALL_GAIN,
+                 "after X-8a to X-8e; Post-LN's runs were known"),
     ),
 )  # fmt: skip
