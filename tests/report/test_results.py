@@ -51,8 +51,11 @@ def test_what_new_seeds_show_on_multi30k() -> None:
     lowest = [run for part in (evidence, committed.archive().evidence["multi30k6"])
               for run in part.curve("postln_nowarm")[0.0005]]  # fmt: skip
     assert len(lowest) == 4 and 27.9 < min(run.bleu for run in lowest) < max(run.bleu for run in lowest) < 31
-    (shrunk,) = evidence.curve("shrunk_nowarm")[0.001]
-    assert round(shrunk.bleu) == 24
+    shrunk = evidence.curve("shrunk_nowarm")[0.001]
+    assert [f"{run.bleu:.1f} {run.final_nll:.2f}" for run in shrunk] == ["24.5 4.25", "38.6 2.78", "38.5 2.72"]
+    failing = relative_gradients(shrunk[0])
+    assert min(failing["encoder"].values()) > 0.005 and min(failing["decoder"].values()) < 1e-4
+    assert [round(run.curve(TOKENISED)[5]) for run in shrunk] == [12, 31, 31]
     faster, slower = (curves(evidence)[arm].means for arm in (FASTER, SLOWER))
     assert catches_up(faster, slower) == (8, 15)
 
