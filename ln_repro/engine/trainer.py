@@ -228,7 +228,7 @@ class StrictTrainer(Trainer):
 
         If the number of processes has changed, the position in the epoch is converted.
         """
-        if path is None or not path.exists():
+        if path is None or not path.exists():  # `Loop` notices if only some processes see it
             return State(), self.get_train_iterator(epoch=1)
         saved = torch.load(path, map_location="cpu", weights_only=True)
         self.get_model().load_state_dict(saved["model"])

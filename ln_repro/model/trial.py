@@ -1,9 +1,10 @@
 """A trial of a user's own scheme: a mistake in its file is reported before anything is prepared or trained."""
 
 import sys
+from collections.abc import Iterator
 from contextlib import redirect_stdout
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -15,10 +16,16 @@ from ln_repro.model.layers import DecoderLayer, EncoderLayer, Shape, Stack
 from ln_repro.model.residual import Residual
 from ln_repro.model.schemes.registry import failure
 
-State = dict[tuple[str, str], Any]  # by the names of module and attribute
-KEPT = object()
 SIZES = ((5, 2), (8, 3))
 """Lengths and numbers of the sentences that a scheme is tried on."""
+Name = tuple[str, str]  # those of a module and its attribute
+
+
+class State(NamedTuple):
+    """What the residual connections of a stack have: the names of what checkpoints contain, the rest with values."""
+
+    saved: list[Name]
+    other: dict[Name, Any]
 
 
 def try_own_scheme(experiment: Experiment) -> None:
@@ -65,8 +72,7 @@ def try_own_scheme(experiment: Experiment) -> None:
                     output = projection(stack.train(training)(x, *context))
                     states.append(_state(stack))
                 output.sum().backward()
-                for (_, name), value in (item for pair in pairwise(states) for item in _changes(*pair)):
-                    what = "makes" if value is KEPT else "changes"
+                for what, name in (lost for pair in pairwise(states) for lost in _lost(*pair)):
                     raise UserError(
                         f"norm.file: {scheme.class_name}.forward in {scheme.path} {what} {name!r}, which a checkpoint "
                         "would lack; make parameters and, with register_buffer, what changes in __init__"
@@ -78,18 +84,19 @@ def try_own_scheme(experiment: Experiment) -> None:
 
 
 def _state(stack: Stack) -> State:
-    """Return the attributes of the residual connections of a stack; `KEPT` stands for the value of a saved one."""
-    state: State = {}
-    for module_name, module in stack.named_modules():
+    """Return the attributes of the residual connections of a stack."""
+    state = State([], {})
+    for path, module in stack.named_modules():
         if isinstance(module, Residual):
-            state |= {(module_name, name): value for name, value in vars(module).items() if name[0] != "_"}
-            state |= dict.fromkeys(((module_name, name) for name in module.state_dict()), KEPT)
-            del state[module_name, "training"]
+            state.saved.extend((path, name) for name in module.state_dict())
+            other = {name: value for name, value in vars(module).items() if name[0] != "_" and name != "training"}
+            state.other.update({(path, name): value for name, value in other.items()})
     return state
 
 
-def _changes(before: State, after: State) -> list[tuple[tuple[str, str], Any]]:
-    """Return saved attributes that are new, and others whose value is; a new one may be no more than a note."""
-    return [
-        (key, value) for key, value in after.items() if before.get(key, None if value is KEPT else value) is not value
-    ]
+def _lost(before: State, after: State) -> Iterator[tuple[str, str]]:
+    """Yield what a checkpoint would lack: what the forward pass "makes" or "changes", and its name."""
+    yield from (("makes", key[1]) for key in after.saved if key not in before.saved)
+    for key, value in after.other.items():
+        if before.other.get(key, value) is not value:  # a new one may be no more than a note
+            yield "changes", key[1]

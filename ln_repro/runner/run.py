@@ -174,8 +174,12 @@ class Session:
             trainer.stop()
 
     def _check(self, trainer: process.Worker, stop: Sequence[int] = ()) -> None:
-        """Raise what ends the run early: a failure, a stop signal, or another process that took over the directory."""
-        stopped = bool(stop)  # read before the check: torchrun stops this process after another one's failure
+        """Raise what ends the run early: a failure, a stop signal, or another process that took over the directory.
+
+        If a process of a run under torchrun fails, it records why, and torchrun stops the others: what looks like a
+        request to stop may be that failure, before or after this process has seen it.
+        """
+        stopped = bool(stop)  # read first, so that a failure which caused the signal is already there
         self._check_others(trainer)
         if stopped:
             self.say("stopping: the trainer saves its state")
