@@ -9,8 +9,18 @@ from ln_repro.claims.causes import probes
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.judge import Archive
 from ln_repro.records.archive import Run
-from ln_repro.report.figure_collapse import SETTING, Curve, Look, draw_bleus, draw_curves
-from ln_repro.report.plotting import COLOURS, GREY, LINES, WIDTH, draw_once
+from ln_repro.report.plotting import (
+    COLOURS,
+    GREY,
+    LINES,
+    SETTING,
+    WIDTH,
+    Curve,
+    Look,
+    draw_bleus,
+    draw_curves,
+    draw_once,
+)
 
 RATE = 0.002  # just above Post-LN's limit without warm-up
 ARMS: Mapping[str, Look] = {

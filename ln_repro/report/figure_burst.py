@@ -7,8 +7,8 @@ from matplotlib.figure import Figure
 
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.judge import Archive
-from ln_repro.report.figure_collapse import SETTING, Collapse, Look, collapse_of, draw_bleus, draw_curves
-from ln_repro.report.plotting import COLOURS, GREY, LINES, WIDTH, draw_once
+from ln_repro.report.figure_collapse import Collapse, collapse_of
+from ln_repro.report.plotting import COLOURS, GREY, LINES, SETTING, WIDTH, Look, draw_bleus, draw_curves, draw_once
 
 UPDATES = 16  # of a burst
 NEW = "#44AA99"

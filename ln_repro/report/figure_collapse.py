@@ -4,51 +4,35 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ln_repro.claims.causes import STACKS, probes, relative_gradients
-from ln_repro.claims.evidence import Evidence
+from ln_repro.claims.evidence import TRAINS, Evidence
 from ln_repro.claims.judge import Archive
 from ln_repro.claims.rates import lowest_loss
 from ln_repro.claims.words import SCHEME_NAMES
 from ln_repro.records.archive import Run
-from ln_repro.report.plotting import COLOURS, LINES, WIDTH, crosses, draw_once, name_line, rate_axis
+from ln_repro.report.plotting import (
+    GREY,
+    RAMPS,
+    SETTING,
+    WIDTH,
+    Curve,
+    Look,
+    crosses,
+    draw_curves,
+    draw_once,
+    name_line,
+    rate_axis,
+)
 
-SETTING = "toy"
-BEFORE = 0.5  # where update 0 is drawn on the logarithmic axis
 LOWEST = 0.001  # rate from which on BLEU is drawn; at lower ones, all arms train
-Curve = Mapping[int, float]  # a value by update
-
-
-class Look(NamedTuple):
-    """How a line is drawn: its name, which stands ``up`` points above its end, its colour, its style and its marker."""
-
-    name: str
-    colour: str
-    style: Any
-    up: float = 0
-    mark: str = ""
-    open: bool = False  # whether the markers are
-
-    @property
-    def of_seeds(self) -> dict[str, Any]:
-        """The style of the markers of single seeds."""
-        face = "white" if self.open else self.colour
-        return {"color": self.colour, "markerfacecolor": face, "markersize": 2.8, "alpha": 0.6}
 
 
 OUTCOMES = {True: Look("trains", "#44AA99", "-", 10), False: Look("does not train", "#882255", "--", -9)}
 RAMPED = ("postln", "deepnorm")  # schemes of which one stack alone has had a ramp
-RAMPS = {
-    "nowarm": Look("nothing", COLOURS["postln"], LINES[False], mark="o", open=True),
-    "warm_decoder": Look("decoder", "#882255", ":", mark="v"),
-    "warm_encoder": Look("encoder", "#332288", "-.", mark="^"),
-    "warm": Look("both", COLOURS["postln"], LINES[True], mark="o"),
-}
-"""A scheme's arms; their names are the part of the model with a ramp."""
 HEIGHTS = {"nowarm": 52, "warm_decoder": 25, "warm_encoder": 45, "warm": 60}
 """The BLEU at which the name of each of `RAMPS` stands beside its line."""
 
@@ -133,32 +117,12 @@ def _draw(probed: Sequence[Collapse], ramped: Mapping[str, Bleus], figure: Figur
     for row, (scheme, bleus) in enumerate(ramped.items()):
         axis, last = figure.add_subplot(grid[row, 2]), row == len(ramped) - 1
         _draw_ramps(axis, bleus)
+        axis.axhline(100 * TRAINS, color=GREY, linewidth=0.6)  # the best arms have 100
         rate_axis(axis, {rate for bleus in ramped.values() for curve in bleus.values() for rate in curve})
         axis.tick_params(labelbottom=last)
         axis.set_xlabel("peak learning rate" if last else "")
         axis.set_ylabel(SCHEME_NAMES[scheme], fontweight="bold", labelpad=0)
         axis.set_title("BLEU, with a ramp on …" if row == 0 else "")
-
-
-def draw_curves(axis: Axes, groups: Sequence[tuple[Look, Sequence[Curve]]]) -> None:
-    """Draw a line for each run, and for each group a thick one: the median, with its name at its end."""
-    for look, of_group in groups:
-        curves = [curve for curve in of_group if curve]
-        for curve in curves:
-            _draw_run(axis, curve, look.colour)
-        shared = sorted(set.intersection(*map(set, curves))) if curves else []
-        if shared:
-            middle = [median(curve[at] for curve in curves) for at in shared]
-            axis.plot([max(at, BEFORE) for at in shared], middle, color=look.colour, linestyle=look.style, linewidth=2)
-            words = f"{look.name} ({len(curves)})" if look.name else ""
-            name_line(axis, words, shared[-1], middle[-1], (0, look.up), color=look.colour, ha="right")
-    axis.set_xscale("log", base=2)
-    axis.set_xticks([BEFORE, 1, 8, 64, 512], ["0", "1", "8", "64", "512"])
-    axis.minorticks_off()
-
-
-def _draw_run(axis: Axes, curve: Curve, colour: str) -> None:
-    axis.plot([max(at, BEFORE) for at in curve], [*curve.values()], color=colour, linewidth=0.5, alpha=0.35)
 
 
 def _draw_ramps(axis: Axes, bleus: Bleus) -> None:
@@ -175,11 +139,3 @@ def _draw_ramps(axis: Axes, bleus: Bleus) -> None:
                 end, side = (min(medians), "left") if arm == "nowarm" else (max(medians), "right")
                 shift = (0, 12 if medians[end] < HEIGHTS[arm] else -8)
                 name_line(axis, look.name, end, medians[end], shift, color=look.colour, ha=side)
-
-
-def draw_bleus(axis: Axes, rows: Sequence[tuple[str, str, Sequence[float]]]) -> None:
-    """Draw the BLEU of every seed; a row, from the top, has its name, its colour and its scores."""
-    for row, (_, colour, bleus) in enumerate(rows):
-        axis.plot(bleus, [row] * len(bleus), "o", color=colour, markersize=4, alpha=0.6)
-    axis.set_yticks(range(len(rows)), [name for name, *_ in rows])
-    axis.set(xlim=(-6, 106), ylim=(len(rows) - 0.5, -0.5), xlabel="BLEU", title="BLEU of all seeds")

@@ -14,8 +14,7 @@ from ln_repro.claims.lr50 import arms_of
 from ln_repro.claims.metrics import falling, reached
 from ln_repro.claims.words import SCHEME_NAMES
 from ln_repro.records.archive import Run
-from ln_repro.report.figure_collapse import RAMPS, SETTING, Look
-from ln_repro.report.plotting import COLOURS, WIDTH, draw_once, name_line, rate_axis
+from ln_repro.report.plotting import COLOURS, RAMPS, SETTING, WIDTH, Look, draw_once, name_line, rate_axis
 
 LEARNED = 2.0
 """Training loss in bits: that of a model that ignores the source stays above 3 (with label smoothing), a good one's is

@@ -12,8 +12,7 @@ from ln_repro.claims.judge import Archive
 from ln_repro.claims.metrics import Count
 from ln_repro.claims.words import SCHEME_NAMES
 from ln_repro.records.archive import Run
-from ln_repro.report.figure_collapse import SETTING
-from ln_repro.report.plotting import COLOURS, WIDTH, draw_once
+from ln_repro.report.plotting import COLOURS, SETTING, WIDTH, draw_once
 from ln_repro.report.tables import rate_words
 
 LENGTHS = 3  # minimum number of lengths of the ramp, zero included, at every rate of a map

@@ -2,12 +2,14 @@
 
 import contextlib
 import hashlib
+import inspect
 import io
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import Any, NamedTuple
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
@@ -27,6 +29,8 @@ MARKS = {"postln": "o", "preln": "s"}
 LINES = {True: "-", False: (0, (3.5, 1.6))}  # line styles, with warm-up and without it
 WIDTH = 7.0  # width of a figure in inches, at which its text has at least 8 points
 DOTS = 180  # dots per inch
+SETTING = "toy"  # the corpus of the figures about failing runs
+BEFORE = 0.5  # where update 0 is drawn on the logarithmic axis
 STYLE: Any = {
     "font.family": "DejaVu Sans", "font.size": 8, "axes.titlesize": 8.5, "axes.titleweight": "bold",
     "axes.titlelocation": "left", "axes.labelsize": 8, "axes.linewidth": 0.6, "axes.spines.top": False,
@@ -35,6 +39,33 @@ STYLE: Any = {
     "ytick.major.width": 0.6, "ytick.minor.width": 0.4, "lines.linewidth": 1.6,
 }  # fmt: skip
 """Matplotlib's settings for all figures."""
+Curve = Mapping[int, float]  # a value by update
+
+
+class Look(NamedTuple):
+    """How a line is drawn: its name, which stands ``up`` points above its end, its colour, its style and its marker."""
+
+    name: str
+    colour: str
+    style: Any
+    up: float = 0
+    mark: str = ""
+    open: bool = False  # whether the markers are
+
+    @property
+    def of_seeds(self) -> dict[str, Any]:
+        """The style of the markers of single seeds."""
+        face = "white" if self.open else self.colour
+        return {"color": self.colour, "markerfacecolor": face, "markersize": 2.8, "alpha": 0.6}
+
+
+RAMPS = {
+    "nowarm": Look("nothing", COLOURS["postln"], LINES[False], mark="o", open=True),
+    "warm_decoder": Look("decoder", "#882255", ":", mark="v"),
+    "warm_encoder": Look("encoder", "#332288", "-.", mark="^"),
+    "warm": Look("both", COLOURS["postln"], LINES[True], mark="o"),
+}
+"""A scheme's arms; their names are the part of the model with a ramp."""
 
 
 def line_style(arm: str) -> dict[str, Any]:
@@ -77,16 +108,45 @@ def crosses(line: Mapping[float, float], level: float) -> float | None:
     return None
 
 
+def draw_curves(axis: Axes, groups: Sequence[tuple[Look, Sequence[Curve]]]) -> None:
+    """Draw a line for each run, and for each group a thick one: the median, with its name at its end."""
+    for look, of_group in groups:
+        curves = [curve for curve in of_group if curve]
+        for curve in curves:
+            _draw_run(axis, curve, look.colour)
+        shared = sorted(set.intersection(*map(set, curves))) if curves else []
+        if shared:
+            middle = [median(curve[at] for curve in curves) for at in shared]
+            axis.plot([max(at, BEFORE) for at in shared], middle, color=look.colour, linestyle=look.style, linewidth=2)
+            words = f"{look.name} ({len(curves)})" if look.name else ""
+            name_line(axis, words, shared[-1], middle[-1], (0, look.up), color=look.colour, ha="right")
+    axis.set_xscale("log", base=2)
+    axis.set_xticks([BEFORE, 1, 8, 64, 512], ["0", "1", "8", "64", "512"])
+    axis.minorticks_off()
+
+
+def _draw_run(axis: Axes, curve: Curve, colour: str) -> None:
+    axis.plot([max(at, BEFORE) for at in curve], [*curve.values()], color=colour, linewidth=0.5, alpha=0.35)
+
+
+def draw_bleus(axis: Axes, rows: Sequence[tuple[str, str, Sequence[float]]]) -> None:
+    """Draw the BLEU of every seed; a row, from the top, has its name, its colour and its scores."""
+    for row, (_, colour, bleus) in enumerate(rows):
+        axis.plot(bleus, [row] * len(bleus), "o", color=colour, markersize=4, alpha=0.6)
+    axis.set_yticks(range(len(rows)), [name for name, *_ in rows])
+    axis.set(xlim=(-6, 106), ylim=(len(rows) - 0.5, -0.5), xlabel="BLEU", title="BLEU of all seeds")
+
+
 def draw_once(path: Path, ids: Collection[str], draw: Callable[..., None], *content: object) -> Path:
     """Draw a figure as PNG, unless its content and the code are unchanged; return the file, whose folder is created.
 
-    The file names the records ``ids`` that it is drawn from, or `ln-repro theory`, and a checksum of the content and
-    of the code of all figures, which use each other's. ``draw`` takes the content and an empty figure.
+    The file names the records ``ids`` that it is drawn from, or `ln-repro theory`, and a checksum of the content, of
+    the module of ``draw`` and of this one. ``draw`` takes the content and an empty figure.
     """
     rounded = re.sub(r"\d+\.\d+(e-?\d+)?", lambda number: f"{float(number[0]):.6g}", repr(content))
     digest = hashlib.sha256(rounded.encode())
-    for module in (Path(__file__), *sorted(Path(__file__).parent.glob("figure_*.py"))):
-        digest.update(module.read_bytes())
+    for module in (inspect.getfile(draw), __file__):
+        digest.update(Path(module).read_bytes())
     origin = "Computed by `ln-repro theory`, from seeds alone"
     if ids:
         origin = f"Drawn from these records, each of which `ln-repro reproduce ID` runs again: {' '.join(ids)}"
