@@ -54,7 +54,8 @@ def report_error(error: Exception) -> int:
         return complain(error)
     if isinstance(error, OSError):
         message = ": ".join(map(str, filter(None, (error.strerror or error, error.filename))))
-        return complain(LnReproError(message))
+        say(f"ln-repro: {LnReproError(message)}")  # perhaps of this machine alone, so under torchrun of any process
+        return 1
     kind: Json = {"prefix": "ln-repro-", "suffix": ".log", "encoding": "utf-8", "errors": "backslashreplace"}
     with tempfile.NamedTemporaryFile("w", delete=False, **kind) as log:
         traceback.print_exception(error, file=log)

@@ -138,7 +138,7 @@ def _submit(
     """Submit the plan to Slurm and, without ``--detach``, wait for its jobs; return why runs have no record."""
     runs, done = plan[0].experiment.paths.runs, sum(planned.done for planned in plan)
     number = submit_unfinished(plan, runs, settings, request.retries, cancellations, request.stack or 1)
-    say(f"{number} submitted to Slurm, {len(plan) - done - number} already queued or running")
+    say(f"{number} submitted to Slurm, {len(plan) - done - number} already queued, running or cancelled")
     if options.detach:
         return []
     progress = Progress(plan, lambda: states_in_queue(runs))

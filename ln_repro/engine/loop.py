@@ -57,7 +57,7 @@ class Loop:
         state, self.batches = self.trainer.resume(inputs.resume)
         if not group.same([self.update]):
             raise UserError(f"{inputs.resume}: not every process sees this file; use a shared disk")
-        self.tokens = state.tokens  # so far, in the events, which the first process writes
+        self.tokens = state.tokens  # trained on so far, of which the events tell
         if group.rank.leads:
             self.events.check_until(self.update, self.tokens, self.checkpoints.weights())
         self.trainer.get_valid_iterator("valid")  # an invalid validation set must fail now

@@ -154,7 +154,7 @@ def follow_rank_zero() -> NoReturn:
     """Replace this process by a trainer that takes part in the run of the first process under torchrun."""
     require_fairseq()
     _ignore_signals()
-    environment = _environment(int(os.environ.get("OMP_NUM_THREADS", 1)))  # torchrun sets it
+    environment = _environment(os.environ.get("OMP_NUM_THREADS") or "1")  # torchrun sets it for several processes
     os.execve(subprocesses.SELF[0], [*subprocesses.SELF, "-m", Worker.module, "follow"], environment)
 
 
@@ -165,7 +165,7 @@ def release_ranks(log: Path) -> None:
     worker.check()
 
 
-def _environment(threads: int, settings: Mapping[str, str] = KEEP_MEMORY, on_cpu: bool = False) -> dict[str, str]:
+def _environment(threads: int | str, settings: Mapping[str, str] = KEEP_MEMORY, on_cpu: bool = False) -> dict[str, str]:
     """Return the environment of a worker, without the variables of wandb, which are only for the mirror."""
     if on_cpu:
         settings = {**settings, "CUDA_VISIBLE_DEVICES": ""}  # otherwise pinned memory would occupy a GPU

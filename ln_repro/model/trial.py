@@ -98,5 +98,5 @@ def _lost(before: State, after: State) -> Iterator[tuple[str, str]]:
     """Yield what a checkpoint would lack: what the forward pass "makes" or "changes", and its name."""
     yield from (("makes", key[1]) for key in after.saved if key not in before.saved)
     for key, value in after.other.items():
-        if before.other.get(key, value) is not value:  # a new one may be no more than a note
+        if key in before.saved or before.other.get(key, value) is not value:  # a new one may be no more than a note
             yield "changes", key[1]

@@ -48,7 +48,7 @@ class Events:
         return valid_events(self.path.read_bytes() if self.path.exists() else b"")
 
     def check_until(self, update: int, tokens: int, validated: Collection[int]) -> None:
-        """Raise `LnReproError` if the updates up to one have not so many tokens, or a validation is missing.
+        """Raise `LnReproError` if the events up to an update do not add up to ``tokens``, or a validation is missing.
 
         ``validated`` are the epochs that must have one.
         """

@@ -29,8 +29,6 @@ from ln_repro.report.plotting import (
 )
 
 LOWEST = 0.001  # rate from which on BLEU is drawn; at lower ones, all arms train
-
-
 OUTCOMES = {True: Look("trains", "#44AA99", "-", 10), False: Look("does not train", "#882255", "--", -9)}
 RAMPED = ("postln", "deepnorm")  # schemes of which one stack alone has had a ramp
 HEIGHTS = {"nowarm": 52, "warm_decoder": 25, "warm_encoder": 45, "warm": 60}

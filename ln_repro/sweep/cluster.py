@@ -139,7 +139,8 @@ def watch(
     unfinished = {planned.name: planned for planned in plan if not planned.done}
     logs = ended_early(runs, unfinished)
     for name, planned in unfinished.items():
-        status = Interrupted.exit_code if cancellations.pending(name) else 1
+        stopped = cancellations.pending(name) and not planned.folder.failure
+        status = Interrupted.exit_code if stopped else 1
         progress.ended(planned, status, logs.get(name), "its job ended before it began")
 
 
@@ -157,7 +158,8 @@ def cancel(runs: Path, names: Sequence[str] | None, say: Report) -> None:
         slurm.cancel({job.name for job in jobs.values()} - going_on)  # a job itself stops a part of its runs
         files = submitted_files(runs)
         for name in (name for name in names or () if name in jobs and jobs[name].state == "queued"):
-            files[name].unlink(missing_ok=True)  # no longer queued: a new sweep submits it again
+            if file := files.get(name):  # its job may just have ended
+                file.unlink(missing_ok=True)  # no longer queued: a new sweep submits it again
     except LnReproError as error:
         jobs, failure = {}, error
     active = 0

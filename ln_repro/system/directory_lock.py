@@ -168,7 +168,7 @@ def lost(folder: Path, session: tuple[int, Holder | None]) -> bool:
     A lock that was only released is not lost: the process that trains a stack of runs outlives their commands.
     """
     number, last = newest(folder)
-    last, ours = (holder and replace(holder, released=False) for holder in (last, session[1]))
+    last, ours = (by and replace(by, released=False) for by in (last, session[1]))
     return number != session[0] or (last != ours and UNKNOWN not in (last, ours))
 
 

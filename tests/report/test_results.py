@@ -53,8 +53,9 @@ def test_what_new_seeds_show_on_multi30k() -> None:
     assert len(lowest) == 4 and 27.9 < min(run.bleu for run in lowest) < max(run.bleu for run in lowest) < 31
     shrunk = evidence.curve("shrunk_nowarm")[0.001]
     assert [f"{run.bleu:.1f} {run.final_nll:.2f}" for run in shrunk] == ["24.5 4.25", "38.6 2.78", "38.5 2.72"]
-    failing = relative_gradients(shrunk[0])
-    assert min(failing["encoder"].values()) > 0.005 and min(failing["decoder"].values()) < 1e-4
+    falls = [min(relative_gradients(run)["decoder"].values()) < 1e-4 for run in shrunk]
+    assert falls == [not evidence.trained(run) for run in shrunk] == [True, False, False]
+    assert 0.01 < max(relative_gradients(shrunk[0])["decoder"].items())[1] < 0.1, "it recovers in part"
     assert [round(run.curve(TOKENISED)[5]) for run in shrunk] == [12, 31, 31]
     faster, slower = (curves(evidence)[arm].means for arm in (FASTER, SLOWER))
     assert catches_up(faster, slower) == (8, 15)
@@ -65,8 +66,8 @@ def test_on_multi30k_the_encoders_gradient_falls_the_further_the_higher_the_rate
     for arm, rates, seeds, gradients, cosines, last, bleus in (
         ("postln_warm", (0.001, 0.002), 8, (0.038, 0.11), (0.975, 0.992), (0.09, 0.25), (34, 39)),
         ("postln_nowarm", (0.0005,), 3, (0.0025, 0.025), (0.998, 0.9999), (0.16, 0.28), (28, 31)),
-        ("postln_nowarm", (0.001,), 3, (0.00013, 0.00068), (0.99995, 1), (0.61, 0.93), (8, 12)),
-        ("postln_nowarm", (0.002,), 5, (1e-9, 1e-7), (0.99995, 1), (0.995, 1), (0, 0)),
+        ("postln_nowarm", (0.001,), 3, (0.00013, 0.00068), (1, 1), (0.61, 0.93), (8, 12)),
+        ("postln_nowarm", (0.002,), 5, (2.8e-9, 7.8e-8), (1, 1), (1, 1), (0, 0)),
         ("preln_nowarm_anchored", (0.002,), 5, (0.0039, 0.012), (0.988, 0.994), (0.04, 0.06), (39, 40)),
     ):
         runs = [run for rate in rates for run in evidence.curve(arm)[rate]]
@@ -74,13 +75,13 @@ def test_on_multi30k_the_encoders_gradient_falls_the_further_the_higher_the_rate
         alike = [[values["cosine"]["encoder"][-1] for _, values in sorted(probes(run, "collapse").items())]
                  for run in runs]  # fmt: skip
         falls = [relative_gradients(run)["encoder"] for run in runs]
-        for values, (low, high), slack in (
-            ([min(fall.values()) for fall in falls], gradients, 0.05),
-            ([max(of_run) for of_run in alike], cosines, 0.0005),
+        for values, ends, slack in (
+            ([min(fall.values()) for fall in falls], gradients, 0.06),
+            ([max(of_run) for of_run in alike], cosines, 0.0006),
             ([of_run[-1] for of_run in alike], last, 0.08),
             ([round(run.bleu) for run in runs], bleus, 0),
         ):
-            assert low * (1 - slack) <= min(values) and max(values) <= high * (1 + slack)
+            assert (min(values), max(values)) == pytest.approx(ends, rel=slack)
         if rates == (0.001,):
             assert all(0.03 < fall[max(fall)] < 0.12 for fall in falls), "it recovers"
 

@@ -43,8 +43,8 @@ class MaskedBlocks(FairseqDataset):
     """
 
     lock = Lock()
-    """fairseq draws masks from NumPy's global generator, and the prefetching threads of training and validation must
-    not do so at the same time."""
+    """fairseq draws masks, and the order of an epoch, from NumPy's global generator, and the prefetching threads of
+    training and validation, or of another run in a stack, must not do so at the same time."""
 
     def __init__(self, text: FairseqDataset, words: Dictionary, mask: int, seed: int, renewed: bool) -> None:
         self.text = data.LRUCacheDataset(text)
