@@ -51,7 +51,7 @@ bench: $(READY)  ## compare training speed with stock fairseq and a bare loop (A
 	$(BIN)/python -m benchmarks --json results/bench/$(if $(wildcard /dev/nvidia0),gpu,cpu).json $(ARGS)
 
 torture: $(READY)  ## kill processes of a sweep 50 times at random; compare the records (SEED=N)
-	SEED=$(or $(SEED),$$RANDOM) KILLS=50 $(BIN)/python -m pytest -s tests/e2e/test_torture.py
+	TORTURE_SEED=$(or $(SEED),$$RANDOM) TORTURE_KILLS=50 $(BIN)/python -m pytest -s tests/e2e/test_torture.py
 
 reproduce-tables: $(READY)  ## rebuild tables, figures, page and README's verdicts from the records
 	$(BIN)/ln-repro report

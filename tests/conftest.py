@@ -12,7 +12,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["WANDB_MODE"] = "offline"
 os.environ["COLUMNS"] = "80"
 os.environ["no_proxy"] = "*"  # every server that a test asks is on this machine
-for variable in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID"):
+for variable in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID",
+                 "SLURM_RESTART_COUNT", "WORLD_SIZE", "RANK", "LOCAL_RANK", "TORCHELASTIC_RESTART_COUNT"):  # fmt: skip
     os.environ.pop(variable, None)
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background, and children inherit that
 VISIBLE = "LN_REPRO_TESTS_VISIBLE_GPUS"

@@ -56,7 +56,6 @@ def test_folders_that_cannot_be_written_to_are_found(examined, monkeypatch, tmp_
     ("changes", "line", "advice", "code"),
     [
         ({"fairseq": None}, "FAIL fairseq  not installed", "pip install --no-deps fairseq==0.12.2", 1),
-        ({"fairseq": "0.10.0"}, "FAIL fairseq  0.10.0", "pip install --no-deps fairseq==0.12.2", 1),
         ({"python": (3, 14, 0)}, "FAIL python", "3.11, 3.12 or 3.13", 1),
         ({"free GiB": 1}, "FAIL disk     1 GiB free", "LN_REPRO_RUNS", 1),
         ({"torch exits with": 1}, "FAIL torch    cannot be imported", "pip install 'torch", 1),

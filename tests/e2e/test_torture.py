@@ -19,7 +19,7 @@ from ln_repro.records.events import Events
 from tests.e2e.conftest import outcomes
 from tests.waiting import processes
 
-SEED, KILLS = int(os.environ.get("SEED", 1)), int(os.environ.get("KILLS", 20))
+SEED, KILLS = (int(os.environ.get(f"TORTURE_{name}", usual)) for name, usual in (("SEED", 1), ("KILLS", 20)))
 RUNS = ("grid=design", "--only", "p*_warm", "--only", "p*_nowarm*_radam*")
 """Four runs per seed, two of each norm."""
 PAUSE_SECONDS = (0.2, 2.5)

@@ -37,5 +37,5 @@ def test_every_update_is_stock_fairseqs(letters, exp, number, settings):
     updates = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     assert len(updates) == number and updates[0]["loss"] - updates[-1]["loss"] > 0.5
     mean = {name: fmean(abs(update[name]) for update in updates) for name in updates[0]}
-    assert 0 < mean["step"] < 5 * mean["rounding step"]
-    assert 0 < mean["parameters"] < 5 * mean["rounding parameters"]
+    assert mean["rounding step"] > 0 < mean["rounding parameters"]
+    assert mean["step"] < 5 * mean["rounding step"] and mean["parameters"] < 5 * mean["rounding parameters"]

@@ -1,11 +1,8 @@
 """The experiment: what it refuses, what its id depends on, and what it does not."""
 
-import ast
-import inspect
 import json
 import math
 from itertools import pairwise
-from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -15,7 +12,6 @@ from ln_repro.errors import UserError
 from ln_repro.experiment import settings as module
 from ln_repro.experiment.compose import CONF, compose, flat
 from ln_repro.experiment.settings import Experiment, build
-from ln_repro.system.paths import PACKAGE
 from tests.examples import experiment, settings
 
 DATA = "sha256:" + "0" * 64
@@ -64,15 +60,6 @@ def test_ids_differ_whenever_a_result_could():
     ids = [experiment(**change).id(DATA) for change in [{}, *CHANGES_THE_RESULT]]
     assert len(set(ids)) == len(ids)
     assert experiment().id(DATA) != experiment().id(DATA.replace("0", "1"))
-
-
-def test_what_changes_a_result_is_used():
-    """Every such setting is read somewhere else than where it is declared and validated."""
-    modules = [path.read_text() for name in ("engine", "model", "runner") for path in (PACKAGE / name).rglob("*.py")]
-    derived = Experiment.learning_rate, Experiment.decoded_splits.fget, module.Evaluation.decodes
-    texts = [*modules, *(dedent(inspect.getsource(function)) for function in derived)]
-    read = {node.attr for text in texts for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Attribute)}
-    assert {key.rpartition("__")[2] for change in CHANGES_THE_RESULT for key in change} <= read
 
 
 def test_the_files_have_all_settings_and_the_same_defaults():

@@ -105,16 +105,10 @@ def test_gradients_are_relative_to_update_0_and_under_trained_runs_are_left_out(
     assert closed.gradient["encoder"] == {} and row[4:8] == ["0.5", None, "1", "1"]
 
 
-def test_bursts_are_drawn_if_no_arm_is_missing(tmp_path: Path) -> None:
-    runs = [collapsing(f"toy_{arm}", rate, 0.0, (0.5, 0.1)) for arm, rate in ROWS]
-    assert draw_burst(archive(runs), tmp_path)
-    assert draw_burst(archive(runs[1:]), tmp_path) == []
-
-
-def test_branches_are_drawn_if_no_arm_is_missing(tmp_path: Path) -> None:
-    runs = [collapsing(f"toy_{arm}", RATE, 0.0, (0.5, 0.1)) for arm in ARMS]
-    assert draw_branches(archive(runs), tmp_path)
-    assert draw_branches(archive(runs[1:]), tmp_path) == []
+@pytest.mark.parametrize(("draw", "arms"), [(draw_burst, ROWS), (draw_branches, [(arm, RATE) for arm in ARMS])])
+def test_a_figure_of_several_arms_is_drawn_if_none_is_missing(draw: Any, arms: Any, tmp_path: Path) -> None:
+    runs = [collapsing(f"toy_{arm}", rate, 0.0, (0.5, 0.1)) for arm, rate in arms]
+    assert draw(archive(runs), tmp_path) and draw(archive(runs[1:]), tmp_path) == []
 
 
 def test_below_the_limits_a_ramp_on_the_encoder_alone_is_the_best(tmp_path: Path) -> None:

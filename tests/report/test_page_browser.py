@@ -121,5 +121,5 @@ def test_it_fits_and_can_be_read(ask: Ask, width: int, dark: bool) -> None:
         return [document.documentElement.scrollWidth - innerWidth, document.querySelectorAll(".chart canvas").length,
                 document.querySelector("#rates img").naturalWidth, back, Math.min(...contrasts)];
     """, width, *["--force-dark-mode"] * dark)  # fmt: skip
-    assert overflow <= 0 and canvases == 2 and image == 1260
+    assert overflow <= 0 and canvases == 2 and image > 0
     assert (back < 0.5) is dark and contrast >= 4.5

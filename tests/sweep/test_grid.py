@@ -90,8 +90,6 @@ def test_seeds_are_a_number_a_range_or_a_list(text, seeds, planned):
         ("grid=design seeds=105-101", "seeds: expected a number of seeds (5), a range "),
         (f"grid=design seeds={'9' * 5000}", "seeds: expected a number of seeds (5), a range "),
         ("grid=design reference.updates_per_epoch=x", "reference.updates_per_epoch: input should be a valid integer"),
-        ("grid=rates reference.rates=[a]", "reference.rates.0: input should be a valid number"),
-        ("grid=design corpus=", "corpus: there is no setting ''"),
         ("grid=design train.max_tokens=100000000000000000000", "train.max_tokens: input should be less than or equal"),
         ("grid=design fast", "expected key=value, got 'fast' (a grid is grid=NAME)"),
         ("grid=design launcher=pbs", "launcher: expected local, slurm or a YAML file"),

@@ -109,7 +109,7 @@ def test_a_job_starts_a_run_whose_holder_has_gone_unless_another_process_has_end
 ):
     plan = stand_ins.planned("good", "good", "good", alike=True)
     (job,) = submitted(plan, size=3)
-    monkeypatch.setattr(slurm, "PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr(slurm, "PATIENCE_SECONDS", 5.0)
     thread = threading.Thread(target=job)
     with acquire(plan[0].folder.path), acquire(plan[1].folder.path):
         thread.start()
