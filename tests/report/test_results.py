@@ -51,6 +51,10 @@ def test_what_new_seeds_show_on_multi30k() -> None:
     lowest = [run for part in (evidence, committed.archive().evidence["multi30k6"])
               for run in part.curve("postln_nowarm")[0.0005]]  # fmt: skip
     assert len(lowest) == 4 and 27.9 < min(run.bleu for run in lowest) < max(run.bleu for run in lowest) < 31
+    alone = evidence.curve("postln_warm_encoder")[0.002]
+    lows = [{stack: min(norms.values()) for stack, norms in relative_gradients(run).items()} for run in alone]
+    assert len(alone) == 3 and max(run.bleu for run in alone) < 0.1
+    assert all(low["encoder"] > 0.01 and low["decoder"] < 1e-6 for low in lows)
     shrunk = evidence.curve("shrunk_nowarm")[0.001]
     assert [f"{run.bleu:.1f} {run.final_nll:.2f}" for run in shrunk] == ["24.5 4.25", "38.6 2.78", "38.5 2.72"]
     falls = [min(relative_gradients(run)["decoder"].values()) < 1e-4 for run in shrunk]
