@@ -111,7 +111,7 @@ def exponent(curve: Mapping[int, float]) -> float:
     return linear_regression([math.log(x) for x in curve], [math.log(y) for y in curve.values()]).slope
 
 
-def step(curve: Sequence[float]) -> float:
+def mean_ratio(curve: Sequence[float]) -> float:
     """Return the geometric mean of the ratios of successive values."""
     return float((curve[-1] / curve[0]) ** (1 / (len(curve) - 1)))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ln_repro.claims.intervals import exponent, step
+from ln_repro.claims.intervals import exponent, mean_ratio
 from ln_repro.claims.words import SCHEME_NAMES
 from ln_repro.report.plotting import COLOURS, GREY, MARKS, WIDTH, draw_once, name_line, plain_axis
 from ln_repro.system.files import Json
@@ -63,13 +63,15 @@ def _draw_by_layer(axis: Axes, matrix: str, series: Mapping[str, Points]) -> Non
         look = {"color": _colour(label), "rotation": TILT if label == "postln" else 0, "rotation_mode": "anchor"}
         name_line(axis, name, layer, points[str(int(layer))][0], (0, up), **look)
         if label == "postln":
-            growth = step([mean for mean, *_ in points.values()])
+            growth = mean_ratio([mean for mean, *_ in points.values()])
             name_line(axis, f"×{growth:.2f} a layer", 3, points["3"][0], (9, 10), **look)
     for norm, values in FIGURE_3[matrix].items():
         axis.plot([*values], [*values.values()], MARKS[norm], color=COLOURS[norm], markerfacecolor="white",
                   markersize=4.5)  # fmt: skip
     paper = FIGURE_3[matrix]["postln"]
-    name_line(axis, f"open: the paper\n(Post-LN ×{step([*paper.values()]):.2f})", 2, paper[2], (8, -9), color=GREY)
+    name_line(
+        axis, f"open: the paper\n(Post-LN ×{mean_ratio([*paper.values()]):.2f})", 2, paper[2], (8, -9), color=GREY
+    )
     axis.set_xticks(range(1, len(paper) + 1))
     axis.set_xlabel("decoder layer (6+6 layers)")
 

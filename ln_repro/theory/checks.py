@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from statistics import fmean, geometric_mean
 
-from ln_repro.claims.intervals import LINEAR, LOG, Interval, Scale, exponent, slope, step
+from ln_repro.claims.intervals import LINEAR, LOG, Interval, Scale, exponent, mean_ratio, slope
 from ln_repro.claims.rules.th import EXPLANATION, GROWTH
 from ln_repro.system.files import Json
 from ln_repro.theory import lemmas
@@ -287,9 +287,9 @@ CHECKS: tuple[Check, ...] = (
            of_layers(gradients("w2"), upper_exponent)),
 
     simple("postln", "layers")("TH-11", EXPLANATION, "contains", (1.5**0.5, 1.5**0.5),
-           of_layers(gradients("w2"), step)),
+           of_layers(gradients("w2"), mean_ratio)),
     layers("decoder's W2", norm="postln")("TH-11", GROWTH, "ratio", (1.0, math.inf),
-           of_layers(gradients("decoder.w2"), step)),
+           of_layers(gradients("decoder.w2"), mean_ratio)),
     Check("TH-11", "last layer over first", "reported", ANY, of_layers(gradients("decoder.w2"), last_over_first),
           f"{WIDE}, Xavier, decoder's W2, without the output of cross-attention", ("real_uncrossed_gradients",)),
 )  # fmt: skip

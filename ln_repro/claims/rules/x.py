@@ -35,7 +35,6 @@ CHECKPOINTS = (0.0, 1 / 15, 1 / 3, 1.0)
 BURST = "2026-11-27T18:15Z"  # when the rule of X-5d was written: before any run with a burst
 SPEED = "2026-11-28T11:42Z"  # when the rules of X-6 were written: before any run of these arms at these rates
 BURST16 = "2026-11-28T16:01Z"  # when the rules of X-7 were written: before any recorded run with a burst of 16 updates
-CENTRING = "2026-11-29T02:36Z"  # when the rules of X-8 were written: before any run of these arms with a new seed
 LEARNT = "2026-11-29T03:31Z"  # when that of X-8c was written: before any run of its first arm
 GAIN = "2026-11-29T07:21Z"  # when that of X-8d was written: before any run of its second arm at this rate
 SMALL = "2026-11-29T09:17Z"  # when that of X-8b on Multi30k was written: before any run of its first arm there
@@ -233,7 +232,7 @@ RESETS = tuple(f"{AFTER}_new{part}" for part in ("encoder", "decoder", "adam"))
 RAMPED = SECOND, SECOND_AMENDMENT
 PILOT = BURST16, "one run of each in a pilot with other code and other initial weights was known"
 CENTRED = (
-    CENTRING,
+    "2026-11-29T02:36Z",  # before any run of these arms with a new seed
     "two runs with centred branches and one of each other were known; those of Post-LN with the new seeds, too",
 )
 OTHERS = (
