@@ -178,9 +178,10 @@ def test_a_claim_that_runs_suggested_is_judged_on_new_ones_alone() -> None:
         assert (judged.verdict, judged.needs) == (verdict, needs)
     expected = (([80.0] * 3, "reproduced"), ([80.0] * 2 + [0.0], "contradicted"), ([80.0] * 2, "inconclusive"))
     for bleus, verdict in expected:
-        arms = {"shrunk_nowarm": {1e-3: bleus}, plain: {1e-3: [0.0] * 3}}
-        (judged,) = row("X-8b", [], on_rates("multi30k6", arms)).others
-        assert judged.verdict == verdict
+        for id, scheme in (("X-8b", "shrunk"), ("X-8e", "shrunksignal")):
+            arms = {f"{scheme}_nowarm": {1e-3: bleus}, plain: {1e-3: [0.0] * 3}}
+            (judged,) = row(id, [], on_rates("multi30k6", arms)).others
+            assert judged.verdict == verdict
 
 
 @pytest.mark.parametrize(

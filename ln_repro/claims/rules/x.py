@@ -40,6 +40,7 @@ GAIN = "2026-11-29T07:21Z"  # when that of X-8d was written: before any run of i
 SMALL = "2026-11-29T09:17Z"  # when that of X-8b on Multi30k was written: before any run of its first arm there
 SMALLER = "2026-11-29T09:39Z"  # when that of X-8e was written: before any run of its first arm
 SMALL_GAIN = "2026-11-29T12:33Z"  # when that of X-8f was written: before any run of its second arm at this rate
+SMALLER_THERE = "2026-11-29T16:05Z"  # when that of X-8e on Multi30k was written: before any run of its first arm there
 SEPARATES = 0.9  # area under the ROC curve above which a measure predicts failure
 
 
@@ -328,9 +329,11 @@ OTHERS = (
     ),
     _ours(
         "X-8e", "Just above its limit, Post-LN needs no warm-up if its encoder's branches are very small",
-        f"shrunksignal_nowarm,{NONE} rates=0.002",
+        f"shrunksignal_nowarm,{NONE} rates=0.001,0.002",
         toy=_only("shrunksignal_nowarm", NONE, at=0.002,
                   known=(SMALLER, "without a pilot; known: 9 of 10 with smaller initial weights in both stacks")),
+        multi30k6=_only("shrunksignal_nowarm", NONE, at=0.001, seeds=3,
+                        known=(SMALLER_THERE, "after X-8b there and X-8f; Post-LN's runs were known")),
     ),
     _ours(
         "X-8f", "Where Post-LN trains without warm-up, very small branches in the encoder make it faster",
