@@ -80,6 +80,12 @@ def relative_gradients(run: Run) -> dict[str, dict[int, float]]:
             for stack, curve in norms.items()}  # fmt: skip
 
 
+def cosines(run: Run) -> dict[str, dict[int, float]]:
+    """Return the mean pairwise cosine of the tokens in each stack's output, by update."""
+    probed = probes(run, "collapse")
+    return {stack: {update: values["cosine"][stack][-1] for update, values in probed.items()} for stack in STACKS}
+
+
 def first_layer_gradient(run: Run) -> float:
     """Return the smaller of the two stacks' `relative_gradients` at update `LATEST`; infinite if there are none."""
     if not {0, LATEST} <= probes(run, "collapse").keys():
@@ -89,8 +95,7 @@ def first_layer_gradient(run: Run) -> float:
 
 def encoder_cosine(run: Run) -> float:
     """Return the mean pairwise cosine of the encoder's output at update `LATEST`."""
-    values = probes(run, "collapse").get(LATEST)
-    return float(values["cosine"]["encoder"][-1]) if values else math.nan
+    return cosines(run)["encoder"].get(LATEST, math.nan)
 
 
 @dataclass(frozen=True)

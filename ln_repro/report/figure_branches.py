@@ -5,7 +5,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from ln_repro.claims.causes import probes
+from ln_repro.claims.causes import cosines, probes
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.judge import Archive
 from ln_repro.records.archive import Run
@@ -44,11 +44,6 @@ def draw_branches(archive: Archive, out: Path) -> list[Path]:
     return [draw_once(out / "branches.png", [run.record.id for of_arm in runs.values() for run in of_arm], _draw, runs)]
 
 
-def _cosines(run: Run) -> Curve:
-    """Return the mean cosine between the tokens of the encoder's output, by update."""
-    return {at: values["cosine"]["encoder"][-1] for at, values in probes(run, "collapse").items()}
-
-
 def _squared(run: Run) -> Curve:
     """Return the mean squared cosine, by update; older runs have none."""
     probed = probes(run, "collapse").items()
@@ -60,7 +55,7 @@ def _draw(runs: Mapping[str, Sequence[Run]], figure: Figure) -> None:
     figure.set_size_inches(WIDTH, 2.5)
     cosine, squared, axis = (figure.add_axes((left, 0.17, width, 0.73))
                              for left, width in ((0.05, 0.245), (0.345, 0.245), (0.785, 0.2)))  # fmt: skip
-    for probed, values in ((cosine, _cosines), (squared, _squared)):
+    for probed, values in ((cosine, lambda run: cosines(run)["encoder"]), (squared, _squared)):
         draw_curves(probed, [
             (look._replace(name=""), [*map(values, runs[arm])]) for arm, look in ARMS.items() if look.style
         ])  # fmt: skip

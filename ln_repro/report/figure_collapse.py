@@ -8,7 +8,7 @@ from statistics import median
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ln_repro.claims.causes import STACKS, probes, relative_gradients
+from ln_repro.claims.causes import STACKS, cosines, relative_gradients
 from ln_repro.claims.evidence import TRAINS, Evidence
 from ln_repro.claims.judge import Archive
 from ln_repro.claims.rates import lowest_loss
@@ -61,11 +61,8 @@ def collapses(evidence: Evidence) -> list[Collapse]:
 
 def collapse_of(run: Run, trains: bool) -> Collapse | None:
     """Return the probes of a run; None if it has none."""
-    probed = probes(run, "collapse")
-    if 0 not in probed:
-        return None
-    cosine = {stack: {at: values["cosine"][stack][-1] for at, values in probed.items()} for stack in STACKS}
-    return Collapse(run.record.id, trains, cosine, relative_gradients(run))
+    cosine = cosines(run)
+    return Collapse(run.record.id, trains, cosine, relative_gradients(run)) if 0 in cosine["encoder"] else None
 
 
 def by_ramp(parts: Sequence[Evidence], scheme: str) -> dict[str, dict[float, list[float]]]:

@@ -2,26 +2,31 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from statistics import fmean
-from typing import Any
 
 from ln_repro.claims.arena import LEAST_SCHEMES, arena, arm_sensitivity
 from ln_repro.claims.arms import own_settings
-from ln_repro.claims.causes import LATEST, STACKS, probes, relative_gradients, separations
+from ln_repro.claims.causes import separations
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import VERDICTS, mean_interval
 from ln_repro.claims.judge import Archive, Row
-from ln_repro.claims.lr50 import arms_of, lr50
-from ln_repro.claims.metrics import TIMES_TO_FALL, Count
+from ln_repro.claims.lr50 import lr50
+from ln_repro.claims.metrics import Count
 from ln_repro.claims.rates import LIMITS, METRICS, SHARES, multiverse
-from ln_repro.claims.words import arm_words, display_name
-from ln_repro.experiment.name import Name
+from ln_repro.claims.words import arm_words
 from ln_repro.records.archive import Run
 from ln_repro.records.record import AVERAGE, Record, Score
 from ln_repro.report.arena import arena_table, limit_words, lr50_table
 from ln_repro.report.claims import LEADING, claims_table, theory_table
-from ln_repro.report.tables import Table, rate_words
+from ln_repro.report.collapse import (
+    branches_table,
+    bursts_table,
+    collapse_table,
+    degrees_table,
+    ramps_table,
+    stacks_table,
+)
+from ln_repro.report.tables import Table, rounded
 from ln_repro.system.files import Json
 
 Files = dict[str, dict[str, Table]]  # tables by file and name
@@ -30,14 +35,11 @@ SCORES = {
 }  # fmt: skip
 """Names of columns by key in a record."""
 OTHER_EPOCHS = "last, max: BLEU tok. after the last epoch, and at the epoch where it is highest"
-ENCODER = "_warm_encoder"  # the end of the name of an arm with a ramp on the encoder alone
-RAMPS = ("no ramp", "encoder's ramp", "decoder's ramp", "ramp on both")
 LEGEND = (
     "[a, b]: 95 % interval of the mean; (a to b): lowest and highest seed, if there are two, if only some train, or if "
     "the interval would exceed the possible values (100 BLEU)."
 )
 """Explains the cells of arms and rates."""
-LATE = 2048  # the second update at which collapse is shown
 MULTIVERSE = (
     f"MT-1 for every combination of limit ({', '.join(map(str, LIMITS))} of the best arm), share of the seeds "
     f"({', '.join(map(str, SHARES))}) and metric ({', '.join(METRICS)}), by the largest rates that train"
@@ -73,12 +75,15 @@ def all_tables(archive: Archive, rows: Sequence[Row]) -> Files:
         "collapse": {
             "collapse-iwslt-60": collapse_table(
                 [run for run in (*archive.kept.runs, *archive.stopped) if run.record.setting == "iwslt-60"]
-            )
+            ),
+            **{f"collapse-{name}": degrees_table(part) for name, part in replication.items()},
         },
         "ramps": {
             "stacks": stacks_table(archive),
             **{f"ramps-{name}": ramps_table(part) for name, part in replication.items()},
         },
+        "branches": {"branches": branches_table(archive)},
+        "bursts": {"bursts": bursts_table(archive)},
         "depth": {f"depth-{name}": depth_table(evidence) for name, evidence in settings.items()},
         "arena": arenas,
         "runs": run_tables(archive.kept.records, own),
@@ -110,10 +115,10 @@ def runs_table(records: Sequence[Record], own: Mapping[str, str]) -> Table:
         tokenised = [row.test_bleu_tokenised for row in record.epochs if row.test_bleu_tokenised is not None]
         rows.append({
             "exp": record.exp, "overrides": own.get(record.id) or None, "seed": record.axes.seed,
-            "valid loss": _rounded(record.lowest_loss, ".3f"), "accuracy": _rounded(record.accuracy, ".4f"),
-            **{name: _rounded(score.score if score else None, ".2f") for name, score in _scores(record).items()},
-            "last": _rounded(tokenised[-1] if tokenised else None, ".2f"),
-            "max": _rounded(max(tokenised, default=None), ".2f"), "status": record.status, "id": record.id,
+            "valid loss": rounded(record.lowest_loss, ".3f"), "accuracy": rounded(record.accuracy, ".4f"),
+            **{name: rounded(score.score if score else None, ".2f") for name, score in _scores(record).items()},
+            "last": rounded(tokenised[-1] if tokenised else None, ".2f"),
+            "max": rounded(max(tokenised, default=None), ".2f"), "status": record.status, "id": record.id,
         })  # fmt: skip
     columns = [name for name in rows[0] if any(row[name] is not None for row in rows)]
     notes = [*([OTHER_EPOCHS] if "last" in columns else []), *signatures(records)]
@@ -135,10 +140,6 @@ def signatures(records: Sequence[Record]) -> list[str]:
 
 def _scores(record: Record) -> dict[str, Score | None]:
     return {name: getattr(record.bleu, key) for key, name in SCORES.items()}
-
-
-def _rounded(value: float | None, form: str) -> str | None:
-    return None if value is None else f"{value:{form}}"
 
 
 def multiverse_table(archive: Archive) -> Table:
@@ -200,72 +201,6 @@ def causes_table(evidence: Evidence) -> Table:
         for part in separations(evidence)
     ]  # fmt: skip
     return Table(columns, rows)
-
-
-def collapse_table(runs: Sequence[Run]) -> Table:
-    """Return rows for runs with probes of collapse: two stacks' cosines and relative gradients early and late."""
-    columns = ["arm", "lr", "precision", "update", *(f"{stack}: {what}" for stack in STACKS
-               for what in ("cosine", "gradient")), "NLL", "with dropout", "id"]  # fmt: skip
-    rows: list[list[Any]] = []
-    for run in sorted(runs, key=lambda run: run.record.exp):
-        probed, gradients, axes = probes(run, "collapse"), relative_gradients(run), run.record.axes
-        for update in (update for update in (LATEST, LATE) if update in probed):
-            row = [arm_words(Name.of(run.record.exp).arm), axes.lr, axes.precision, update]
-            for stack, gradient in gradients.items():
-                row += [f"{probed[update]['cosine'][stack][-1]:.3g}", _rounded(gradient.get(update), ".3g")]
-            row += [f"{probed[update]['nll'][mode]:.2f}" for mode in ("eval", "dropout")]
-            rows.append([*row, run.record.id])
-    return Table(
-        columns, rows, ["gradient: W2's in the first layer, over that at update 0; NLL: on the probes' batches"]
-    )
-
-
-def _ramped(evidence: Evidence) -> dict[str, list[str]]:
-    """Return the arms of each placement of which one stack alone has had a ramp, in the order of `RAMPS`."""
-    norms = [arm.removesuffix(ENCODER) for arm in evidence.rates if arm.endswith(ENCODER)]
-    cells = {norm: arms_of(norm) for norm in norms}
-    return {norm: [without, f"{warm}_encoder", f"{warm}_decoder", warm] for norm, (without, warm) in cells.items()}
-
-
-def stacks_table(archive: Archive) -> Table:
-    """Return how many seeds train with a ramp on a part of the model, at the rates at which this differs by part."""
-    rows = []
-    for setting, new in archive.replication.items():
-        explored = archive.evidence.get(setting, Evidence())
-        for norm, arms in _ramped(new).items():
-            for rate in sorted({*new.curve(arms[1])} & {*new.curve(arms[2])}):
-                parts = [(new if rate in new.curve(arm) else explored, arm) for arm in arms]
-                cells = [(part, runs) for part, arm in parts if (runs := part.curve(arm).get(rate, []))]
-                counts = [Count.of(part.trained, runs) for part, runs in cells]
-                words = [f"{count}{'' if part is new else '*'} ({fmean(run.bleu for run in runs):.1f})"
-                         for count, (part, runs) in zip(counts, cells, strict=True)]  # fmt: skip
-                if len(cells) == len(arms) and len({count.share for count in counts}) > 1:
-                    rows.append([display_name(setting), display_name(norm), rate_words(rate), *words])
-    note = "seeds that train (their mean BLEU, with those that do not); *: exploratory seeds, as there are no new ones"
-    return Table(["setting", "placement", "peak rate", *RAMPS], rows, [note])
-
-
-def ramps_table(evidence: Evidence) -> Table:
-    """Return how much faster a ramp on a part of the model is than none, at rates that train without one.
-
-    Placements whose LR50 without a ramp is only a bound are left out.
-    """
-    metric, rows = TIMES_TO_FALL[0.9], []
-    for norm, arms in _ramped(evidence).items():
-        limit = lr50(evidence, arms[0])
-        if limit is None or not 0 < limit.median < math.inf:
-            continue
-        curves = [evidence.curve(arm) for arm in arms]
-        for rate in sorted(set.intersection(*map(set, curves))):
-            none, *ramped = ({run.seed: run for run in curve[rate]} for curve in curves)
-            if Count.of(evidence.trained, none.values()).share < 0.5:
-                continue
-            factors = [Evidence({"none": none, "ramp": runs}).values(("none", "ramp"), metric.of) for runs in ramped]
-            effects = [str(replace(metric.effect(of_ramp), unit="x{}")) for of_ramp in factors]
-            rows.append([display_name(norm), rate_words(rate), f"{rate / limit.median:.2f}", *effects])
-    notes = ["times as fast as without a ramp, to 90 % of the decrease in loss, as in MT-5; LR50: that without a ramp"]
-    columns = ["placement", "peak rate", "over LR50", *RAMPS[1:]]
-    return Table(columns, sorted(rows, key=lambda row: float(row[2])), notes)
 
 
 def depth_table(evidence: Evidence) -> Table:

@@ -102,6 +102,10 @@ def _is_number(cell: str) -> bool:
     return cell.replace(".", "", 1).removeprefix("-").isdecimal() or cell == "-"
 
 
+def rounded(value: float | None, form: str) -> str | None:
+    return None if value is None else f"{value:{form}}"
+
+
 def rate_words(rate: float) -> str:
     """Return a learning rate as figures and page write it, without an exponent: 0.002."""
     return f"{rate:.7f}".rstrip("0").rstrip(".")

@@ -14,6 +14,14 @@ from ln_repro.claims.judge import Archive
 from ln_repro.claims.lr50 import lr50
 from ln_repro.records.archive import Kept, Run
 from ln_repro.report.arena import limit_words
+from ln_repro.report.collapse import (
+    branches_table,
+    bursts_table,
+    collapse_table,
+    degrees_table,
+    ramps_table,
+    stacks_table,
+)
 from ln_repro.report.figure_branches import ARMS, RATE, draw_branches
 from ln_repro.report.figure_burst import ROWS, draw_burst
 from ln_repro.report.figure_collapse import collapses
@@ -23,7 +31,6 @@ from ln_repro.report.figure_initialisation import draw_initialisation
 from ln_repro.report.figure_ramp import counted, draw_ramp, maps
 from ln_repro.report.figure_rates import FLOOR, columns, draw_rates
 from ln_repro.report.figures import draw_all
-from ln_repro.report.results import collapse_table, ramps_table, stacks_table
 from scripts.demo import draw_losses
 from tests import committed
 from tests.claims.made import gathered, made, made_experiment, named, on_rates
@@ -137,6 +144,32 @@ def test_the_seeds_with_a_ramp_on_a_stack_are_new_if_there_are_some_at_rates_whe
     assert stacks_table(archive([run for run in runs if "decoder" not in run.record.exp])).rows == []
     alike = [made(f"toy_postln_{arm}", 101, 90.0) for arm in ("nowarm", "warm_encoder", "warm_decoder", "warm")]
     assert stacks_table(archive(alike)).rows == []
+
+
+def test_how_far_tokens_become_alike_is_shown_by_rate_where_all_runs_were_probed() -> None:
+    runs = [collapsing("toy_postln_nowarm", 1e-3, bleu, (0.5, last), seed) for seed, (bleu, last) in
+            enumerate(((90.0, 0.25), (10.0, 0.001)), 101)]  # fmt: skip
+    unprobed = made("toy_postln_nowarm", 101, lr=2e-3)
+    (row,) = degrees_table(gathered([*runs, unprobed])["toy"]).rows
+    assert row == ["Post-LN without warm-up", "0.001", "1 of 2", "0.002 to 0.5", "0.500", "0.50", "10 to 90"]
+
+
+def test_changed_branches_and_resets_are_compared_on_new_seeds_if_there_are_some() -> None:
+    runs = [made(f"toy_{arm}", seed, bleu, lr=rate) for arm, rate, bleu, seed in (
+        ("postln_nowarm", 2e-3, 0.0, 101), ("centred_nowarm", 2e-3, 90.0, 101), ("centred_nowarm", 2e-3, 0.0, 1),
+        ("preln_nowarm_anchored", 2e-3, 90.0, 1), ("preln_nowarm_burst16", 5e-3, 90.0, 101),
+        ("postln_nowarm_burst16_newadam", 5e-3, 10.0, 101), ("postln_nowarm_burst16_newadam", 5e-3, 20.0, 102),
+    )]  # fmt: skip
+    epochs = [made(f"multi30k6_{arm}", 101, lr=1e-3, losses=[4.0] * 14 + [last])
+              for arm, last in (("postln_nowarm", 3.0), ("centred_nowarm", 2.0))]  # fmt: skip
+    rows = branches_table(archive([*runs, *epochs])).rows
+    assert [row[:3] for row in rows] == [
+        ["Post-LN", "0 of 1", None], ["centred", "1 of 1", None], ["Pre-LN", "1 of 1*", None]
+    ]  # fmt: skip
+    assert [row[-1] for row in rows] == ["2.00", "1.00", None], "the last NLL, which made-up records have 1 bit lower"
+    assert [row[2:] for row in bursts_table(archive(runs)).rows] == [
+        ["0.0005", "Adam", "0 of 2", "10.0 to 20.0"], ["0.0005", "nothing", "1 of 1", "90.0"]
+    ]  # fmt: skip
 
 
 def ramped(length: int, rate: float, bleu: float, seed: int, decay: str = "anchored") -> Run:

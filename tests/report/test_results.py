@@ -5,9 +5,8 @@ from statistics import fmean
 import numpy as np
 import pytest
 
-from ln_repro.claims.causes import ARMS, VANISHING, area_under_curve, probes, relative_gradients, separation
+from ln_repro.claims.causes import ARMS, VANISHING, area_under_curve, cosines, probes, relative_gradients, separation
 from ln_repro.claims.lr50 import arms_of
-from ln_repro.claims.metrics import TIMES_TO_FALL, TOKENISED
 from ln_repro.claims.rates import lowest_loss
 from ln_repro.records.archive import Run
 from ln_repro.report.figure_convergence import FASTER, SLOWER, catches_up, curves
@@ -55,39 +54,14 @@ def test_what_new_seeds_show_on_multi30k() -> None:
     lows = [{stack: min(norms.values()) for stack, norms in relative_gradients(run).items()} for run in alone]
     assert len(alone) == 3 and max(run.bleu for run in alone) < 0.1
     assert all(low["encoder"] > 0.01 and low["decoder"] < 1e-6 for low in lows)
+    assert all(0.03 < gradients[max(gradients)] < 0.12 for run in evidence.curve("postln_nowarm")[0.001]
+               if (gradients := relative_gradients(run)["encoder"])), "they recover"  # fmt: skip
     shrunk = evidence.curve("shrunk_nowarm")[0.001]
-    assert [f"{run.bleu:.1f} {run.final_nll:.2f}" for run in shrunk] == ["24.5 4.25", "38.6 2.78", "38.5 2.72"]
     falls = [min(relative_gradients(run)["decoder"].values()) < 1e-4 for run in shrunk]
     assert falls == [not evidence.trained(run) for run in shrunk] == [True, False, False]
     assert 0.01 < max(relative_gradients(shrunk[0])["decoder"].items())[1] < 0.1, "it recovers in part"
-    assert [round(run.curve(TOKENISED)[5]) for run in shrunk] == [12, 31, 31]
     faster, slower = (curves(evidence)[arm].means for arm in (FASTER, SLOWER))
     assert catches_up(faster, slower) == (8, 15)
-
-
-def test_on_multi30k_the_encoders_gradient_falls_the_further_the_higher_the_rate() -> None:
-    evidence = committed.archive().replication["multi30k6"]
-    for arm, rates, seeds, gradients, cosines, last, bleus in (
-        ("postln_warm", (0.001, 0.002), 8, (0.038, 0.11), (0.975, 0.992), (0.09, 0.25), (34, 39)),
-        ("postln_nowarm", (0.0005,), 3, (0.0025, 0.025), (0.998, 0.9999), (0.16, 0.28), (28, 31)),
-        ("postln_nowarm", (0.001,), 3, (0.00013, 0.00068), (1, 1), (0.61, 0.93), (8, 12)),
-        ("postln_nowarm", (0.002,), 5, (2.8e-9, 7.8e-8), (1, 1), (1, 1), (0, 0)),
-        ("preln_nowarm_anchored", (0.002,), 5, (0.0039, 0.012), (0.988, 0.994), (0.04, 0.06), (39, 40)),
-    ):
-        runs = [run for rate in rates for run in evidence.curve(arm)[rate]]
-        assert len(runs) == seeds
-        alike = [[values["cosine"]["encoder"][-1] for _, values in sorted(probes(run, "collapse").items())]
-                 for run in runs]  # fmt: skip
-        falls = [relative_gradients(run)["encoder"] for run in runs]
-        for values, ends, slack in (
-            ([min(fall.values()) for fall in falls], gradients, 0.06),
-            ([max(of_run) for of_run in alike], cosines, 0.0006),
-            ([of_run[-1] for of_run in alike], last, 0.08),
-            ([round(run.bleu) for run in runs], bleus, 0),
-        ):
-            assert (min(values), max(values)) == pytest.approx(ends, rel=slack)
-        if rates == (0.001,):
-            assert all(0.03 < fall[max(fall)] < 0.12 for fall in falls), "it recovers"
 
 
 def test_the_ramp_that_post_ln_needs_grows_with_the_rate_and_pre_ln_hardly_needs_any() -> None:
@@ -118,13 +92,11 @@ def test_tokens_become_alike_in_every_run_of_post_ln_at_too_high_a_rate_and_with
         curve = evidence.curve(arm)
         above = [run for rate, runs in curve.items() if rate >= lowest_loss(curve) for run in runs]
         failing = [run for run in above if not evidence.trained(run)]
-        cosines = [
-            {at: values["cosine"]["encoder"][-1] for at, values in probes(run, "collapse").items()} for run in failing
-        ]
-        assert len(cosines) >= 12 and all((of_run[8] > 0.99) is early for of_run in cosines)
+        alike = [cosines(run)["encoder"] for run in failing]
+        assert len(alike) >= 12 and all((curve[8] > 0.99) is early for curve in alike)
         if arm.startswith("postln"):
             collapsed += len(failing)
-            assert all(of_run[max(of_run)] > 0.75 and max(of_run.values()) > 0.98 for of_run in cosines)
+            assert all(curve[max(curve)] > 0.75 and max(curve.values()) > 0.98 for curve in alike)
             assert all(min(relative_gradients(run)["encoder"].values()) < 1e-4 for run in failing)
             assert all(min(relative_gradients(run)["encoder"].values()) > 1e-3 for run in above if run not in failing)
     assert collapsed == 40
@@ -141,21 +113,13 @@ def test_a_burst_of_16_updates_delays_post_ln_unless_the_encoder_is_new() -> Non
         assert len(runs) == 5
         return runs
 
-    pre, same_rates, post = seeds("preln", 0.02), seeds("preln", 0.005), seeds("postln", 0.005)
-    assert not any(map(evidence.trained, (*post, *seeds("preln", -0.02))))
-    assert all(map(evidence.trained, same_rates)) and sum(map(evidence.trained, pre)) == 3
+    pre, post = seeds("preln", 0.02), seeds("postln", 0.005)
+    assert not any(map(evidence.trained, seeds("preln", -0.02)))
     for run in (*pre, *post):
-        cosines = {at: values["cosine"] for at, values in probes(run, "collapse").items()}
-        assert cosines[16]["encoder"][-1] > 0.99, "they collapse"
+        curve = cosines(run)["encoder"]
+        assert curve[16] > 0.99, "they collapse"
         if run in pre:
-            assert 0.15 < cosines[max(cosines)]["encoder"][-1] < 0.305
-    for reset, low, high in (
-        ("", 1.1, 6.4),
-        ("_newadam", 4.8, 11.9),
-        ("_newdecoder", 10.7, 17.0),
-        ("_newencoder", 98.7, 99.6),
-    ):
-        assert all(low < run.bleu < high for run in evidence.curve(f"postln_nowarm_burst16{reset}")[0.005])
+            assert 0.15 < curve[max(curve)] < 0.305
     for reset, low, high in (("", 5.8, 6.0), ("_newadam", 3.1, 4.6)):
         runs = evidence.curve(f"postln_nowarm_burst16{reset}")[0.005]
         assert all(low < (run.record.epochs[0].valid_nll_loss or 0) < high for run in runs)
@@ -178,11 +142,7 @@ def test_of_changed_branches_only_those_centred_in_both_passes_need_no_ramp() ->
         return ([values["cosine"]["encoder"][-1] for values in probed],
                 [values["squared_cosine"]["encoder"] for values in probed])  # fmt: skip
 
-    bleus = {norm: [run.bleu for run in evidence.curve(f"{norm}_nowarm")[0.002]]
-             for norm in ("postln", "centred", "shrunk", "centredfull")}  # fmt: skip
-    assert min(bleus["centred"]) > 99.8 and max(bleus["postln"]) < 1 and max(bleus["centredfull"]) < 5
-    assert sorted(map(round, bleus["shrunk"])) == [2, 13, 24, 31, 100]
-    assert sum(map(evidence.trained, evidence.curve("shrunksignal_nowarm")[0.002])) == 3
+    assert sorted(round(run.bleu) for run in evidence.curve("shrunk_nowarm")[0.002]) == [2, 13, 24, 31, 100]
     assert max(alike("centred", 0.002, 256)[1]) < 0.1, "never alike"
     assert min(alike("shrunk", 0.002, 32)[0]) > 0.99, "alike at first"
     cosines, squared = alike("centredfull", 0.002, 1200)
@@ -190,9 +150,6 @@ def test_of_changed_branches_only_those_centred_in_both_passes_need_no_ramp() ->
     higher = evidence.curve("centred_nowarm")[0.004]
     assert len(higher) == 3 and max(run.bleu for run in higher) < 1
     assert all(relative_gradients(run)["decoder"][256] < 2e-5 for run in higher)
-    for arm in ("centredforward_nowarm", "centredgradient_nowarm"):
-        halves = evidence.curve(arm)[0.002]
-        assert len(halves) == 5 and max(run.bleu for run in halves) < 6, "one pass is not enough"
     _, partly = alike("centredforward", 0.002, 1200)
     assert min(partly) > 0.39 and max(partly) < 0.94
     forwards = evidence.curve("centredforward_nowarm")[0.002]
@@ -203,33 +160,6 @@ def test_of_changed_branches_only_those_centred_in_both_passes_need_no_ramp() ->
     assert min(min(seeds) for of_arm in with_ramps for seeds in of_arm.values()) > 400
     assert max(updates_to_learn(evidence, "centred", "nowarm")[0.002]) < 310
     assert sorted(updates_to_learn(evidence, "shrunksignal", "nowarm")[0.002])[2] < 410, "three are almost as fast"
-
-
-def test_centred_branches_beside_a_ramp_and_pre_ln() -> None:
-    toy, multi30k = (committed.archive().replication[setting] for setting in ("toy", "multi30k6"))
-    arms = ("postln_nowarm", "postln_warm", "centred_nowarm", "shrunksignal_nowarm", "preln_nowarm_anchored")
-    post, *others = [{run.seed: run for run in toy.curve(arm)[0.0005]} for arm in arms]
-    assert [sum(map(toy.trained, toy.curve(arm)[0.002])) for arm in arms] == [0, 5, 5, 3, 5]
-    assert [f"{fmean(run.nll for run in runs.values()):.3f}" for runs in (post, *others)] == [
-        "0.118", "0.133", "0.095", "0.093", "0.100"
-    ]  # fmt: skip
-    fast = TIMES_TO_FALL[0.9]
-    speeds = [fast.effect([fast.of(post[seed], run) for seed, run in runs.items()]).value for runs in others]
-    assert [f"{speed:.2f}" for speed in speeds] == ["0.92", "1.72", "2.00", "1.83"]
-    for evidence, arm, trained, early, late, nll in (
-        (multi30k, "postln_nowarm", 0, (3, 8), (8, 12), (4.12, 5.68)),
-        (multi30k, "postln_warm", 3, (20, 23), (37, 37), (2.81, 2.84)),
-        (multi30k, "centred_nowarm", 3, (28, 30), (36, 37), (2.74, 2.77)),
-        (committed.archive().evidence["multi30k6"], "preln_nowarm_anchored", 3, (33, 34), (38, 39), (2.61, 2.62)),
-    ):
-        runs = evidence.curve(arm)[0.001]
-        assert len(runs) == 3 and sum(map(evidence.trained, runs)) == trained
-        for found, digits, expected in (
-            ([run.curve(TOKENISED)[5] for run in runs], 0, early),
-            ([run.bleu for run in runs], 0, late),
-            ([run.final_nll for run in runs], 2, nll),
-        ):
-            assert (round(min(found), digits), round(max(found), digits)) == expected
 
 
 def test_the_rate_alone_separates_the_probed_runs_almost_as_well_as_the_gradient() -> None:
