@@ -115,9 +115,12 @@ class Report:
     def judge(self, evidence: Evidence) -> Finding:
         values = evidence.values(self.arms, self.metric.of)
         effect, label = self.metric.effect(values), self.label or self.metric.name(self.arms)
-        if values and not any(values) and self.metric.scale is LOG:
-            return Finding(REPRODUCED, text=f"{label}: not within the run")
-        return Finding(REPRODUCED) if math.isnan(effect.value) else Finding(REPRODUCED, effect, f"{label}: {effect}")
+        if missing := values.count(0) * (self.metric.scale is LOG):
+            where = "the run" if missing == len(values) else f"{missing} of {len(values)} runs"
+            return Finding(REPRODUCED, text=f"{label}: not within {where}")
+        if math.isnan(effect.value):
+            return Finding(REPRODUCED)
+        return Finding(REPRODUCED, effect, f"{label}: {effect}", seeds=len(values))
 
 
 @dataclass(frozen=True)

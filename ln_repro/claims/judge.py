@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ln_repro.claims.arms import Arms
 from ln_repro.claims.causes import ARMS
-from ln_repro.claims.criteria import Claim, OverRates, Rule
+from ln_repro.claims.criteria import Claim, OverRates, Report, Rule
 from ln_repro.claims.evidence import EXPLORED, Evidence, gather
 from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED, UNBOUNDED, all_of
 from ln_repro.claims.metrics import Effect
@@ -219,7 +219,8 @@ def judge(rule: Rule, evidence: Evidence, place: Judged) -> Judged:
     parts = [*evidence.starts.values()] or [evidence]
     runs |= {run.record.id: run for part in parts for arm in arms
              for _, run in sorted(part.arms.get(arm, {}).items())}  # fmt: skip
-    measured = [finding.seeds for finding in findings if finding.seeds is not None]
+    measured = [finding.seeds for criterion, finding in zip(rule.criteria, findings, strict=True)
+                if finding.seeds is not None and not (rule.judged and isinstance(criterion, Report))]  # fmt: skip
     if rule.arms:
         measured.append(len(evidence.seeds(rule.arms)))
     seeds = min(measured, default=0)

@@ -129,16 +129,21 @@ def _late_minus_early(post: Run, pre: Run) -> float:
     return post.curve(TOKENISED).get(LAST_EPOCH, 0.0) - pre.curve(TOKENISED).get(EARLY_EPOCH, 0.0)
 
 
-def falling(run: Run) -> Curve:
-    """Return the validation NLL by epoch, or with too few validations for a curve, the training loss by update.
+def validated(*runs: Run) -> bool:
+    """Return whether all of some runs have enough validations for a curve."""
+    return min((len(run.curve(VALID_NLL)) for run in runs), default=0) >= LEAST_VALIDATIONS
 
-    The training loss is averaged over `AVERAGED` updates at a time, except for its first value.
+
+def falling(run: Run, by_epoch: bool) -> Curve:
+    """Return the validation NLL by epoch, or the training loss by update; nothing if a number is not finite.
+
+    The training loss is averaged over about `AVERAGED` updates at a time, except for its first value. Since each of the
+    record's values stands for the updates before it, times are read 20 to 30 updates late on toy.
     """
     if not run.finite:
         return {}
-    nll = run.curve(VALID_NLL)
-    if len(nll) >= LEAST_VALIDATIONS:
-        return nll
+    if by_epoch:
+        return run.curve(VALID_NLL)
     curve = run.training_curve
     windows = [[*updates] for _, updates in groupby(curve, lambda update: math.ceil(update / AVERAGED))]
     means = {fmean(updates): fmean(curve[update] for update in updates) for updates in windows}
@@ -148,7 +153,8 @@ def falling(run: Run) -> Curve:
 
 def _times_to_fall(level: float, post: Run, pre: Run) -> float:
     """Return the time that Post-LN needs for a part of its decrease over the time that Pre-LN needs to get there."""
-    slow, fast = falling(post), falling(pre)
+    by_epoch = validated(*(run for run in (post, pre) if run.finite))
+    slow, fast = (falling(run, by_epoch) for run in (post, pre))
     if not slow or not fast:
         return math.inf if post.diverged and fast else 0.0 if pre.diverged and slow else math.nan
     start, *_ = slow.values()

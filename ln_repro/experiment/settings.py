@@ -251,8 +251,10 @@ class Experiment(Section):
             )
         if self.task == "translation" and name in ("text", "wikinews"):
             raise ValueError(f"data.name: {name} has one language, for task=masked_lm; translation needs two")
-        if not TASKS[self.task].decodes and (self.eval.valid or average):
-            raise ValueError(f"eval.valid, eval.average: task={self.task} decodes nothing; leave them out")
+        if not TASKS[self.task].decodes and (self.eval.valid or average or self.eval.epochs):
+            raise ValueError(f"eval.valid, eval.epochs, eval.average: task={self.task} decodes nothing; leave them out")
+        if self.norm == "ngpt" and self.model.branch_gain != 1:
+            raise ValueError("model.branch_gain: norm=ngpt normalises all weights, so that it would have no effect")
         if self.probe in ("curvature", "all") and (classifies or self.optimizer.name == "radam"):
             raise ValueError(f"probe: {self.probe} needs adam or sgd, and task=translation or masked_lm")
         scaled = train.clip_norm or self.optimizer.equal_layer_norms or self.optimizer.max_relative_update

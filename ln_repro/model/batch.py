@@ -11,7 +11,7 @@ Batch = dict[str, Any]
 """A mini-batch: the arguments ``net_input`` of the model, the ``target``, its number ``ntokens`` and the examples' ids;
 empty without examples."""
 Log = Mapping[str, Tensor | float]
-"""Sums over a mini-batch: ``loss``, ``nll_loss``, ``ntokens``, ``sample_size`` and further ones of a task."""
+"""Sums over a mini-batch: ``loss``, ``nll_loss``, ``sample_size`` and further ones of a task."""
 
 
 class Model(Protocol):

@@ -65,25 +65,30 @@ def collapse_of(run: Run, trains: bool) -> Collapse | None:
     return Collapse(run.record.id, trains, cosine, relative_gradients(run)) if 0 in cosine["encoder"] else None
 
 
-def by_ramp(parts: Sequence[Evidence], scheme: str) -> dict[str, dict[float, list[float]]]:
-    """Return the BLEU of all seeds by arm of `RAMPS` and rate, at the rates at which one stack alone has a ramp."""
-    bleus: dict[str, dict[float, list[float]]] = {arm: {} for arm in RAMPS}
-    for arm, of_arm in bleus.items():
+def by_ramp(parts: Sequence[Evidence], scheme: str) -> dict[str, dict[float, list[Run]]]:
+    """Return all seeds by arm of `RAMPS` and rate, at the rates at which one stack alone has a ramp."""
+    runs: dict[str, dict[float, list[Run]]] = {arm: {} for arm in RAMPS}
+    for arm, of_arm in runs.items():
         for part in parts:
-            for rate, runs in part.curve(f"{scheme}_{arm}").items():
-                of_arm.setdefault(rate, []).extend(run.bleu for run in runs)
-    rates = {rate for arm in ("warm_decoder", "warm_encoder") for rate in bleus[arm] if rate >= LOWEST}
-    return {arm: {rate: of_arm[rate] for rate in sorted(rates & {*of_arm})} for arm, of_arm in bleus.items() if rates}
+            for rate, of_rate in part.curve(f"{scheme}_{arm}").items():
+                of_arm.setdefault(rate, []).extend(of_rate)
+    rates = {rate for arm in ("warm_decoder", "warm_encoder") for rate in runs[arm] if rate >= LOWEST}
+    return {arm: {rate: of_arm[rate] for rate in sorted(rates & {*of_arm})} for arm, of_arm in runs.items() if rates}
 
 
 def draw_collapse(archive: Archive, out: Path) -> list[Path]:
     """Draw the figure into a folder; none without probed runs."""
     parts = [part[SETTING] for part in (archive.evidence, archive.replication) if SETTING in part]
     probed = [run for part in parts for run in collapses(part)]
-    ramped = {scheme: bleus for scheme in RAMPED if (bleus := by_ramp(parts, scheme))}
+    ramped = {scheme: runs for scheme in RAMPED if (runs := by_ramp(parts, scheme))}
     if not probed and not ramped:
         return []
-    return [draw_once(out / "collapse.png", [run.id for run in probed], _draw, probed, ramped)]
+    ids = [run.record.id for arms in ramped.values() for of_arm in arms.values() for runs in of_arm.values()
+           for run in runs]  # fmt: skip
+    bleus = {scheme: {arm: {rate: [run.bleu for run in runs] for rate, runs in of_arm.items()}
+                      for arm, of_arm in arms.items()} for scheme, arms in ramped.items()}  # fmt: skip
+    ids = [*dict.fromkeys([*(run.id for run in probed), *ids])]
+    return [draw_once(out / "collapse.png", ids, _draw, probed, bleus)]
 
 
 Bleus = Mapping[str, Mapping[float, Sequence[float]]]

@@ -42,7 +42,7 @@ def runs_of(evidence: Evidence, norm: str, ramp: str) -> Mapping[float, Sequence
 
 def updates_to_learn(evidence: Evidence, norm: str, ramp: str) -> Times:
     """Return the updates after which each run of an arm has `LEARNED`, by rate."""
-    return {rate: [min(reached(falling(run), LEARNED, falling=True), NEVER) for run in runs]
+    return {rate: [min(reached(falling(run, by_epoch=False), LEARNED, falling=True), NEVER) for run in runs]
             for rate, runs in runs_of(evidence, norm, ramp).items()}  # fmt: skip
 
 

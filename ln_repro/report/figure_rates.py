@@ -219,7 +219,8 @@ def _draw_factors(axis: Axes, column: Column, first: bool) -> None:
     explored, replicated = column.limits
     whole = len(replicated) == len(NAMES)
     parts = [replicated, explored] if whole else [explored, replicated]
-    words = f"{column.title}, {'new seeds (grey: exploration)' if whole else 'exploration'}"
+    grey = " (grey: new seeds)" if replicated else ""
+    words = f"{column.title}, {'new seeds (grey: exploration)' if whole else f'exploration{grey}'}"
     axis.text(0.48, 1.05, words, ha="center", va="center", fontweight="bold")
     for number, part in enumerate(parts):
         look: dict[str, Any] = {"ha": "center", "va": "center", "color": GREY if number else "black"}

@@ -208,6 +208,12 @@ def test_x6_and_x8d_compare_speed_at_one_rate(encoder: str, decoder: str, seeds:
     assert judged.verdict == (expected if seeds == 5 else "inconclusive")
 
 
+def test_runs_without_the_probes_of_a_report_are_not_counted() -> None:
+    probed = [made("toy_postln_warm", seed, probes={0: [4.0], 400: [1.0]}) for seed in (1, 2)]
+    (judged,) = row("TH-10", [], [*probed, made("toy_postln_warm", 3)]).others
+    assert judged.seeds == 2 and judged.effect and judged.effect.value == pytest.approx(0.25)
+
+
 def test_a_loss_that_some_run_does_not_reach_is_said() -> None:
     arms = {"postln_warm": FAST["losses"], "postln_warm_encoder": [9.0] * EPOCHS}
     runs = [made(f"multi30k6_{arm}", seed, lr=1e-3, losses=losses)

@@ -33,7 +33,7 @@ def test_a_block_is_a_mark_and_both_sentences_and_mini_batches_count_pairs(words
     first, second, pairs = some_pairs(words)
     assert sorted(pairs.ordered_indices()) == list(range(40)) != [*pairs.ordered_indices()]
     batch = pairs.collater([pairs[index] for index in (0, 1, 5)])
-    assert (batch["ntokens"], batch["nsentences"], batch["target"].tolist()) == (3, 3, [0, 1, 1])
+    assert (batch["ntokens"], batch["target"].tolist()) == (3, [0, 1, 1])
     for row, index in zip(batch["net_input"]["src_tokens"].tolist(), (0, 1, 5), strict=True):
         block = [words.bos(), *first[index].tolist(), *second[index].tolist()]
         assert pairs.num_tokens(index) == pairs.size(index) == len(block)

@@ -77,10 +77,10 @@ def test_arms_of_different_depths_and_ramps_are_told_apart() -> None:
     part: dict[str, Any] = {"schedule__part": "encoder"}
     step: dict[str, Any] = {"schedule__decay": "step", "schedule__step_update": 16, "schedule__step_reset": "encoder"}
     (usual,), (deep,), (encoder,), (ramp,), (burst,) = (arms_of([made(exp, **changes)]) for exp, changes in (
-        ("toy_postln_warm", {"model__layers": 6}), ("toy_postln_warm", {"model__layers": 12}),
-        ("toybert_postln_warm_linear", {"model__layers": 12}), ("toy_postln_warm", part),
-        ("toy_postln_warm", step)))  # fmt: skip
-    assert deep["schedule"] == f"{usual['schedule']}, 12+12 layers"
+        ("toy_postln_warm", {"model__layers": 6, "schedule__step_epoch": 8}),
+        ("toy_postln_warm", {"model__layers": 12}), ("toybert_postln_warm_linear", {"model__layers": 12}),
+        ("toy_postln_warm", part), ("toy_postln_warm", step)))  # fmt: skip
+    assert "epoch" not in usual["schedule"] and deep["schedule"] == f"{usual['schedule']}, 12+12 layers"
     assert burst["schedule"] == "warm-up over 400 updates, step, after 16 updates, new encoder"
     assert encoder["schedule"].endswith(", 12 layers") and ramp["schedule"].endswith("of the encoder alone")
 

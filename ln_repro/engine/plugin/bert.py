@@ -87,7 +87,6 @@ class MaskedBlocks(FairseqDataset):
         positions = target.ne(self.pad).nonzero().squeeze(1)
         return {
             "id": torch.tensor(indices),
-            "nsentences": len(samples),
             "ntokens": len(positions),
             "net_input": {"src_tokens": data_utils.collate_tokens(inputs, self.pad), "positions": positions},
             "target": target[positions],
@@ -132,7 +131,6 @@ def labelled_pairs(
     blocks = data.PrependTokenDataset(data.ConcatSentencesDataset(first, second), words.bos())
     examples = {
         "id": data.IdDataset(),
-        "nsentences": data.NumSamplesDataset(),
         "ntokens": data.NumSamplesDataset(),
         "net_input": {"src_tokens": data.RightPadDataset(blocks, words.pad())},
         "target": data.RawLabelDataset(classes),

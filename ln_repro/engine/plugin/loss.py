@@ -69,7 +69,7 @@ class LabelSmoothedCrossEntropy(FairseqCriterion):
         flat = logits.flatten(0, -2)
         loss, nll = SmoothedNll.apply(flat, target, self.label_smoothing, self.padding_idx)  # type: ignore[no-untyped-call]
         tokens = sample["ntokens"]
-        log = {"loss": loss.detach(), "nll_loss": nll.detach(), "ntokens": tokens, "sample_size": tokens}
+        log = {"loss": loss.detach(), "nll_loss": nll.detach(), "sample_size": tokens}
         return loss, tokens, {**log, **self.extra_log(logits, target)}
 
     def extra_log(self, logits: Tensor, target: Tensor) -> dict[str, Tensor]:
