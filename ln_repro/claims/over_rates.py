@@ -108,13 +108,14 @@ class AtBestRates(OverRates):
             return Finding(INCONCLUSIVE, finding.effect, runs=used, seeds=seeds, note="saturated")
         if not finding.effect:
             return Finding(INCONCLUSIVE, needs=f"{SEEDS} seeds", runs=used, seeds=seeds)
-        result, needs = finding.verdict, finding.needs
+        result, needs, note = finding.verdict, finding.needs, ""
         if seeds < SEEDS:
             result, needs = INCONCLUSIVE, f"{SEEDS} seeds at {rate:g} and {other_rate:g}"
         elif result == REPRODUCED and (side := at_edge(evidence, self.arms[1])):
-            result, needs = INCONCLUSIVE, f"{side} rates of {arm_words(self.arms[1])}"
+            second, end = arm_words(self.arms[1]), {"higher": "highest", "lower": "lowest"}[side]
+            result, needs, note = INCONCLUSIVE, f"{side} rates of {second}", f"{second} is best at its {end} rate"
         text = f"{finding.effect} (at {rate:g} and {other_rate:g}); {_better(finding.effect.interval)}"
-        return Finding(result, finding.effect, text, needs, used, seeds)
+        return Finding(result, finding.effect, text, needs, used, seeds, note)
 
 
 class JustAboveNothing(OverRates):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
+from statistics import fmean
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -131,11 +131,11 @@ def _draw_ramps(axis: Axes, bleus: Bleus) -> None:
         if curve := bleus[arm]:
             seeds = [(rate, bleu) for rate, of_rate in curve.items() for bleu in of_rate]
             axis.plot(*zip(*seeds, strict=True), look.mark, **look.of_seeds)
-            medians = {rate: median(of_rate) for rate, of_rate in curve.items()}
-            axis.plot([*medians], [*medians.values()], color=look.colour, linestyle=look.style)
-            if place := crosses(medians, HEIGHTS[arm]):
+            means = {rate: fmean(of_rate) for rate, of_rate in curve.items()}
+            axis.plot([*means], [*means.values()], color=look.colour, linestyle=look.style)
+            if place := crosses(means, HEIGHTS[arm]):
                 name_line(axis, look.name, place, HEIGHTS[arm], (4, 0), color=look.colour)
             else:
-                end, side = (min(medians), "left") if arm == "nowarm" else (max(medians), "right")
-                shift = (0, 12 if medians[end] < HEIGHTS[arm] else -8)
-                name_line(axis, look.name, end, medians[end], shift, color=look.colour, ha=side)
+                end, side = (min(means), "left") if arm == "nowarm" else (max(means), "right")
+                shift = (0, 12 if means[end] < HEIGHTS[arm] else -8)
+                name_line(axis, look.name, end, means[end], shift, color=look.colour, ha=side)

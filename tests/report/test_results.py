@@ -167,12 +167,8 @@ def test_the_rate_alone_separates_the_probed_runs_almost_as_well_as_the_gradient
     probed = [run for run in evidence.of_arms(ARMS) if np.isfinite(VANISHING.of(run))]
     failing, training = ([(run.seed, run.record.axes.lr) for run in probed if outcome(run)]
                          for outcome in (evidence.failed, evidence.trained))  # fmt: skip
-    difference = separation(evidence, VANISHING).effect.value - area_under_curve(failing, training).value
-    assert 0 < difference < 0.05
-    at_one_rate = [run for run in probed if run.record.axes.lr == 0.002]
-    fails, trains = ([(run.seed, VANISHING.of(run)) for run in at_one_rate if outcome(run)]
-                     for outcome in (evidence.failed, evidence.trained))  # fmt: skip
-    assert min(len(fails), len(trains)) >= 9 and f"{area_under_curve(fails, trains).value:.2f}" == "0.96"
+    assert f"{area_under_curve(failing, training).value:.2f}" == "0.91"
+    assert f"{separation(evidence, VANISHING).effect.value:.2f}" == "0.93"
     assert {len({run.seed for run in evidence.of_arms([arm])}) for arm in ARMS[3:]} == {3}
 
 
