@@ -113,12 +113,14 @@ def draw_rates(archive: Archive, out: Path, kind: Kind = TRANSLATION) -> list[Pa
 
 
 def _draw(drawn: Sequence[Column], kind: Kind, figure: Figure) -> None:
-    """Draw three rows: the curves, LR50 as bars on the axis of rates, and the 2x2 of LR50 with its factors."""
-    figure.set_size_inches(plotting.WIDTH, 5.3)
+    """Draw the curves, LR50 as bars on the axis of rates, and with new seeds the 2x2 of LR50 with its factors."""
+    compared = [column for column in drawn if column.limits[1]]
+    height, bottom = (5.3, 0.38) if compared else (3.9, 0.17)
+    figure.set_size_inches(plotting.WIDTH, height)
     widths = [max(4.1, math.log2(column.rates[-1] / column.rates[0]) + 1) for column in drawn]
     sides = {"left": 0.185, "right": 0.99}
-    upper = figure.add_gridspec(2, len(drawn), height_ratios=(3, 1), width_ratios=widths, bottom=0.38, top=0.955,
-                                hspace=0.05, wspace=0.08, **sides)  # fmt: skip
+    upper = figure.add_gridspec(2, len(drawn), height_ratios=(3, 1), width_ratios=widths, bottom=bottom,
+                                top=1 - 0.24 / height, hspace=0.05, wspace=0.08, **sides)  # fmt: skip
     top = 1.6 * max(clipped(value) for column in drawn for part in column.excess for curve in part.values()
                     for values in curve.values() for value in values)  # fmt: skip
     first: Any = None
@@ -136,12 +138,11 @@ def _draw(drawn: Sequence[Column], kind: Kind, figure: Figure) -> None:
     _name_lines(first, drawn[0], kind, top)
     first.set_ylabel("validation NLL above\nthe best run (bits)")
     note = ["peak learning rate; bars: LR50, where half of the seeds train, with its 95 % interval or a bound"]
-    if any(column.limits[1] for column in drawn):
+    if compared:
         note += ["filled: exploration; open: replication with new seeds"]
     if not kind.named:
         note += ["dashed: no warm-up"]
-    figure.text(sides["left"], 0.31, "\n".join(note), va="center")
-    compared = [column for column in drawn if len(column.rates) > 1]
+    figure.text(sides["left"], bottom - 0.37 / height, "\n".join(note), va="center")
     lower = figure.add_gridspec(1, max(len(compared), 1), bottom=0.03, top=0.25, wspace=0.1, **sides)
     for number, column in enumerate(compared):
         _draw_factors(figure.add_subplot(lower[number]), column, number == 0)
