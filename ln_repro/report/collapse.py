@@ -98,7 +98,7 @@ def branches_table(archive: Archive) -> Table:
         "branches", "toy, 0.002: trains", "toy, 0.0005: speed", "NLL", "Multi30k, 0.001: trains",
         f"BLEU, epoch {EARLY}", "BLEU, epoch 15", "NLL",
     ]  # fmt: skip
-    note = f"speed: as in MT-5, over Post-LN's; NLL: in bits; {EXPLORATORY}"
+    note = f"without warm-up, unless there is a ramp; speed: as in MT-5, over Post-LN's; NLL: in bits; {EXPLORATORY}"
     return Table(columns, [row for row in rows if any(row[1:])], [note])
 
 
