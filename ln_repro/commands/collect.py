@@ -37,7 +37,7 @@ def collect_command(options: argparse.Namespace) -> int:
         archive.mkdir(parents=True, exist_ok=True)
         with locked(archive):
             known = {record.id: record for record in read_kept(archive).records}
-            new: dict[str, list[tuple[Record, Mapping[str, bytes]]]] = {}
+            new: dict[str, dict[RunFolder, tuple[Record, Mapping[str, bytes]]]] = {}
             done: dict[RunFolder, str] = {}
             for folder, record in ended.items():
                 try:
@@ -53,12 +53,16 @@ def collect_command(options: argparse.Namespace) -> int:
                         raise LnReproError(f"another record of {kept.id} exists (--replace overwrites it)")
                     else:
                         done[folder] = f"copied as {kept.id}"
-                        new.setdefault(Name.of(kept.exp).setting, []).append((kept, files))
+                        new.setdefault(Name.of(kept.exp).setting, {})[folder] = kept, files
                         known[kept.id] = kept  # another run in this call may have the same id
                 except LnReproError as error:
                     done[folder], refused = f"not copied: {error}", refused + 1
             for setting, runs in sorted(new.items()):
-                add(archive, setting, runs)
+                try:
+                    add(archive, setting, [*runs.values()])
+                except LnReproError as error:
+                    done |= dict.fromkeys(runs, f"not copied: {error}")
+                    refused += len(runs)
             for folder, words in done.items():
                 print(f"{folder.path}: {words}")
     if not ended:

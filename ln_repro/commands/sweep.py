@@ -66,6 +66,8 @@ def _sweep(request: SweepRequest, composed: list[PlannedRun], options: argparse.
     if not request.local:
         settings = launcher(request.launcher, request.launcher_options)
         slurm.require(settings, dry_run=options.dry_run)
+    if options.skip_recorded and not archive.records_folder().is_dir():
+        raise UserError("--skip-recorded: needs the records of a checkout of the repository")
     records = archive.read_kept(archive.records_folder()).records if options.skip_recorded else []
     plan = plan_runs(composed, None if options.dry_run else say, records)
     if same := len(composed) - len(plan):
@@ -110,7 +112,11 @@ def _run_here(
 ) -> list[str]:
     """Run the plan on this machine; return why runs have no record."""
     first = plan[0].experiment
-    if first.train.device == "cpu" or gpu.default().name is None:
+    on_cpu = first.train.device == "cpu" or gpu.default().name is None
+    if request.jobs_per_gpu > 1 if on_cpu else request.jobs:
+        unused, used, device = ("jobs_per_gpu", "jobs", "CPU") if on_cpu else ("jobs", "jobs_per_gpu", "GPU")
+        say(f"{unused}: without effect, as this sweep runs on a {device}; there, use {used}=N")
+    if on_cpu:
         devices = [cpu_device(first.train.threads, request.jobs, request.stack or 1)]
     else:
         corpora = {(planned.experiment.data, planned.experiment.paths.data) for planned in plan}

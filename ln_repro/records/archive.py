@@ -150,7 +150,7 @@ class Kept:
         by_id = {run.record.id: run for run in self.runs}
         if id in by_id:
             return by_id[id]
-        unsound = next((line for line in self.problems if id in line), None)
+        unsound = next((line for line in self.problems if f": {id}: " in line), None)
         close = difflib.get_close_matches(id, by_id)
         hint = f"nearest: {', '.join(close)}" if close else "`ln-repro tables runs` lists the ids"
         raise UserError(unsound or f"there is no record {id!r} in {folder}; {hint}")

@@ -47,7 +47,7 @@ def again(record: Record, overrides: list[str]) -> Experiment:
     for key in cuts:
         length = attrgetter(key)(experiment)
         whole = record.updates if key == "train.max_update" else len(record.epochs)
-        if whole == 0:
+        if whole == 0 and key == "train.max_epoch":
             raise UserError(f"{key}: the run ended before its first epoch did; cut it with train.max_update")
         if length is None or length > whole:
             raise UserError(f"{key}: can only cut the run short, to {whole} at most")

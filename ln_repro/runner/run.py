@@ -251,7 +251,7 @@ class Session:
         tokenised = stored_lines(self.folder.hypotheses(split, epoch, tokenised=True))
         plain = detokenise(tokenised, self.corpus.target_lang)
         text = "".join(f"{line}\n" for line in plain)
-        self.folder.hypotheses(split, epoch).write_text(text, encoding="utf-8")
+        write_atomically(self.folder.hypotheses(split, epoch), text)
         texts = (tokenised, self.corpus.tokenised(corpus_split)), (plain, self.corpus.references(corpus_split))
         epochs = {"epochs": [checkpoint.epoch for checkpoint in weights]} if split == AVERAGE else {}
         restored = corpus_split in self.corpus.detokenised

@@ -172,6 +172,7 @@ class Pool:
             if self.fail_fast and status != Interrupted.exit_code:
                 self.progress.say(f"--fail-fast: queued runs not started: {len(self.waiting)}")
                 self.waiting.clear()
+                self.fail_fast, self.retries = False, 0  # runs that are still running are not tried again
 
     def _apply_cancellations(self) -> None:
         requested = self.cancellations.requested()

@@ -4,6 +4,7 @@ Slurm's accounting is not needed, because only the queue is read; the state of a
 """
 
 import os
+import shlex
 import shutil
 import subprocess
 import time
@@ -110,8 +111,9 @@ def _parameters(options: Json) -> Json:
     """
     used = {key: value for key, value in options.items() if _is_set(value) or (key in FLAGS and value is not None)}
     used.pop("max_num_timeout", None)
-    if isinstance(used.get("setup"), str):
-        used["setup"] = [used["setup"]]
+    for key in ("setup", "teardown", "srun_args"):
+        if isinstance(text := used.get(key), str):
+            used[key] = shlex.split(text) if key == "srun_args" else [text]
     if more := used.get("additional_parameters"):
         # With underscores, as submitit has them: otherwise, sbatch would be given some options twice.
         more = {key.replace("-", "_"): value for key, value in more.items() if _is_set(value)}

@@ -29,7 +29,9 @@ if kind == "saving" and count == 1:
     time.sleep(0.5)
     print(*signals)
     sys.exit(130)
-if kind == "bad" or (kind == "flaky" and count < 3):
+if kind == "tardy":
+    time.sleep(2)
+if kind in ("bad", "tardy") or (kind == "flaky" and count < 3):
     print("train failed (exit 9): the reason")
     sys.exit(1)
 if kind == "wrong":

@@ -75,6 +75,11 @@ def test_with_fail_fast_no_run_is_started_after_a_failure(make):
     pool.run(plan)
     assert [tries(run) for run in plan] == [1, 2, 0, 0]  # divergence is no failure; a failure is tried again first
     assert "--fail-fast: queued runs not started: 2" in messages
+    pool, plan, messages = make("bad", "tardy", "good", slots=2, retries=1)
+    pool.fail_fast = True
+    pool.run(plan[-3:])
+    assert [tries(run) for run in plan[-3:]] == [2, 1, 0]
+    assert sum("--fail-fast" in line for line in messages) == 1
 
 
 def test_a_run_of_another_sweep_is_started_only_if_that_sweep_ends_without_a_record(make):
