@@ -61,6 +61,8 @@ def cancel_command(options: argparse.Namespace) -> None:
         chosen[runs_folder()] = None
     elif _names_grid(options):
         plan = plan_runs(_composed(options))
+        if any(planned.id is None for planned in plan):
+            raise UserError("cancel: the ids of these runs are unknown until their corpus is prepared; use --all")
         chosen[plan[0].experiment.paths.runs] = [planned.name for planned in plan if not planned.done]
     else:
         waiting = {key: name for name in submitted_files(runs_folder()) for key in (name, name.rpartition("-")[2])}

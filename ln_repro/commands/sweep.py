@@ -13,7 +13,7 @@ from pathlib import Path
 from ln_repro.commands.messages import say
 from ln_repro.corpus.prepare import prepare
 from ln_repro.engine.memory import run_bytes
-from ln_repro.errors import LnReproError, UserError
+from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.experiment.compose import launcher, search_also
 from ln_repro.experiment.precision import resolve_precision
 from ln_repro.records import archive
@@ -89,6 +89,8 @@ def _sweep(request: SweepRequest, composed: list[PlannedRun], options: argparse.
         raise LnReproError(
             f"{left} of {len(plan)} runs have no record yet; fix the cause and start the sweep again: {causes}"
         )
+    if not options.detach and (left := sum(not planned.done for planned in plan)):
+        raise Interrupted(f"{plural(left, 'run')} stopped; the same command resumes the sweep")
     print(runs)
 
 

@@ -19,7 +19,7 @@ def verify_command(options: argparse.Namespace) -> int:
     """Run `verify`: check every record against its archived events, and recompute its BLEU from the hypotheses."""
     folder = archive.given_records(options.records)
     problems = check(folder)
-    if options.records is None and archive.stopped_folder(folder).is_dir():
+    if archive.stopped_folder(folder).is_dir():
         problems += check(archive.stopped_folder(folder))
     return complaints(problems)
 
@@ -31,7 +31,7 @@ def check(folder: Path) -> list[str]:
     by_archive: dict[str, list[Record]] = {name: [] for name in known}
     for record in kept.records:
         by_archive.setdefault(record.archive, []).append(record)
-    problems, rescored = list(kept.problems), Counter[str | None]()
+    problems, sound, rescored = list(kept.problems), 0, Counter[str | None]()
     with progress("checking", len(kept.records), say, "records") as advance:
         for name, records in sorted(by_archive.items()):
             path = archives / name
@@ -48,11 +48,12 @@ def check(folder: Path) -> list[str]:
                 continue
             for record in records:
                 complaint = bleu_problem(record, files)
-                for problem in filter(None, (events_problem(record, files), complaint)):
-                    problems.append(f"{record.id} in {folder}: {problem}")
+                found = [*filter(None, (events_problem(record, files), complaint))]
+                problems += [f"{record.id} in {folder}: {problem}" for problem in found]
+                sound += not found
                 rescored[complaint] += 1
                 advance(1)
-    print(f"{folder.name}: {plural(len(kept.runs), 'valid record')}; BLEU recomputed for {rescored['']}")
+    print(f"{folder.name}: {plural(sound, 'valid record')}; BLEU recomputed for {rescored['']}")
     print(f"not recomputed for {rescored[None]}: hypotheses or prepared corpus are not here")
     return problems
 

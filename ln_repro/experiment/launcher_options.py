@@ -41,7 +41,7 @@ def typed(key: str, value: Any) -> Any:
         kind = "options of sbatch, like {account: ours}" if key == "additional_parameters" else "a value without names"
         raise UserError(f"launcher.{key}: expected {kind}, got {value!r}")
     if isinstance(value, dict):
-        return {name: typed("", item) for name, item in value.items()}
+        return {name: typed(f"{key}.{name}", item) for name, item in value.items()}
     if isinstance(value, list) and key not in STRUCTURED:
         return f"[{','.join(map(str, value))}]"
     if key in FLAGS and not isinstance(value, bool):

@@ -332,8 +332,8 @@ def pack(folder: Path, setting: str, files: Mapping[str, bytes]) -> str:
     """
     folder.mkdir(exist_ok=True)
     known = checksums(folder)
-    names = [*known, *(path.name for path in folder.glob("[0-9][0-9][0-9][0-9]-*.tar.xz"))]
-    number = 1 + max((int(name[:4]) for name in names), default=0)
+    names = [*known, *(path.name for path in folder.iterdir())]
+    number = 1 + max((int(name[:4]) for name in names if re.match(r"\d{4}-", name)), default=0)
     name, packed = f"{number:04d}-{setting}.tar.xz", io.BytesIO()
     with lzma.open(packed, "w", preset=PRESET) as out, tarfile.open(fileobj=out, mode="w") as tar:
         for member, content in files.items():

@@ -16,6 +16,7 @@ from ln_repro.sweep.devices import Device
 from ln_repro.sweep.plan import PlannedRun
 from ln_repro.sweep.progress import Progress
 from ln_repro.system.distributed import ONE_BY_ONE
+from ln_repro.system.signals import record_stop_signals
 
 POLL_SECONDS = 0.5
 OTHER_SWEEP_SECONDS = 5.0  # time between checks of a run that another sweep has started
@@ -111,17 +112,20 @@ class Pool:
 
     def _start_together(self, stack: list[Waiting], device: Device) -> None:
         files, logs = [waiting.file.absolute() for waiting in stack], [self._log(waiting) for waiting in stack]
-        if len(stack) == 1:
-            trainer = queued.start(files[0], logs[0], device.environment)
-            processes = [trainer]
-        else:
-            log = self.logs / f"stack-{stack[0].planned.name}.log"
-            said = log.open("a+", encoding="utf-8", errors="replace")  # at the end of what an earlier stack said
-            trainer, processes = queued.start_stack(files, logs, log, device.environment)
-            self.stacks[trainer] = said
-        for waiting, process in zip(stack, processes, strict=True):
-            self.waiting.remove(waiting)
-            self.running.append(Running(waiting, device, process, trainer))
+        with record_stop_signals() as received:  # otherwise, `stop` would not know a process that has just begun
+            if len(stack) == 1:
+                trainer = queued.start(files[0], logs[0], device.environment)
+                processes = [trainer]
+            else:
+                log = self.logs / f"stack-{stack[0].planned.name}.log"
+                said = log.open("a+", encoding="utf-8", errors="replace")  # at the end of what an earlier stack said
+                trainer, processes = queued.start_stack(files, logs, log, device.environment)
+                self.stacks[trainer] = said
+            for waiting, process in zip(stack, processes, strict=True):
+                self.waiting.remove(waiting)
+                self.running.append(Running(waiting, device, process, trainer))
+        if received:
+            raise KeyboardInterrupt
 
     def _ready(self) -> Iterator[Waiting]:
         """Yield the waiting runs that can be started; remove those that another sweep has finished."""
@@ -145,6 +149,10 @@ class Pool:
                 if ONE_BY_ONE in line:
                     self.progress.say(line.rpartition(" | ")[2].strip())
             if ended:
+                if trainer.returncode not in (0, Interrupted.exit_code):
+                    self.progress.say(
+                        f"a stack ended: {queued.reason(trainer.returncode, Path(log.name))} (see {log.name})"
+                    )
                 self.stacks.pop(trainer).close()
 
     def _collect(self) -> None:

@@ -40,8 +40,9 @@ class Progress(Screen):
             self.say(f"{planned.label}: {planned.state}" + ("" if bleu is None else f", test BLEU {bleu:.2f}"))
             return
         if status == Interrupted.exit_code:
-            described = "stopped"
-        elif log:
+            self.say(f"{planned.label}: stopped")
+            return
+        if log:
             described = f"{failure}, {reason(status, log)} (see {log})"
         else:
             described = f"failed, {error}" if (error := planned.folder.failure) else planned.state

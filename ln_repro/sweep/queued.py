@@ -68,7 +68,7 @@ def start_stack(
             for file, log_of_run, end in zip(files, logs, run_ends, strict=True):
                 of_run = {**environment, STACK_SOCKET: str(end)}
                 started.append(subprocesses.start_command(["run", f"--queued={file}"], log_of_run, of_run, [end]))
-        except BaseException:  # Ctrl-C, too many processes: nobody else knows those that have been started
+        except BaseException:  # too many processes: nobody else knows those that have been started
             for process in started:
                 process.terminate()
             raise

@@ -29,6 +29,6 @@ class Rank:
 
 def this_rank() -> Rank:
     """Return the rank assigned by torchrun; without torchrun, that of a single process."""
-    if "TORCHELASTIC_RUN_ID" not in os.environ:
+    if not {"TORCHELASTIC_RUN_ID", "RANK"} <= os.environ.keys():
         return Rank()
     return Rank(*(int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK")))

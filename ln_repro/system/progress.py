@@ -31,7 +31,7 @@ class Screen(Live):
 
     def say(self, message: str) -> None:
         """Print a permanent line."""
-        self.console.print(message, markup=False, soft_wrap=True)
+        self.console.print(message, markup=False, emoji=False, soft_wrap=True)
 
 
 @contextlib.contextmanager

@@ -1,6 +1,7 @@
 """The signals that make a command save its state and stop: Ctrl-C, SIGTERM, and the warnings of a cluster."""
 
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -16,7 +17,7 @@ def raise_on_stop_signals() -> None:
 
 @contextmanager
 def record_stop_signals() -> Iterator[list[int]]:
-    """Yield a list to which the signals are added, instead of raising an exception.
+    """Yield a list to which the signals are added, instead of raising an exception; only the main thread receives any.
 
     A `threading.Event` would not do: setting one blocks for ever if the signal has interrupted a use of the same event.
     """
@@ -32,6 +33,8 @@ def record_stop_signals() -> Iterator[list[int]]:
 def _stop_signals() -> list[signal.Signals]:
     """Return the stop signals, except those that are ignored (nohup) and warnings that a launcher handles itself."""
     free = [number for number in WARNINGS if signal.getsignal(number) in (signal.SIG_DFL, _interrupt)]
+    if threading.current_thread() is not threading.main_thread():
+        return []
     return [number for number in STOPPING if signal.getsignal(number) != signal.SIG_IGN] + free
 
 

@@ -23,7 +23,7 @@ def test_a_detached_sweep_is_shown_cancelled_and_resumed(command):
     until(lambda: "running" not in run.states(*words).values() and not run.workers())
     assert sorted(run.states(*words).values()) == ["interrupted", "planned"]
     log = next((run.runs / "sweep").glob("sweep-*.log"))
-    until(lambda: "have no record yet" in log.read_text())
+    until(lambda: "2 runs stopped; the same command resumes" in log.read_text())
     status, _, error = run.call("sweep", *words)
     assert status == 0, error
     assert [*run.states(*words).values()] == ["finished"] * 2

@@ -1,5 +1,6 @@
 """The local pool: everything runs, failures are tried again, and no run is started that another sweep runs."""
 
+import signal
 import subprocess
 import threading
 import time
@@ -108,6 +109,21 @@ def test_a_request_stops_a_run_that_is_running_and_one_that_waits(make, tmp_path
     assert [tries(run) for run in plan] == [1, 1, 0, 1]  # nor is one tried again that dies of the signal
     assert {f"{run.label}: stopped" for run in plan[:3]} <= {*messages}
     assert (pool.logs / f"{plan[0].name}.log").read_text() == "SIGTERM\n"  # once, however long it saves
+
+
+def test_a_run_that_has_just_begun_when_the_sweep_is_interrupted_is_stopped(make, monkeypatch):
+    pool, plan, _ = make("slow")
+    start, processes = queued.start, []
+
+    def interrupted(*arguments: Any) -> subprocess.Popen[bytes]:
+        processes.append(start(*arguments))
+        signal.raise_signal(signal.SIGINT)
+        return processes[0]
+
+    monkeypatch.setattr(queued, "start", interrupted)
+    with pytest.raises(Interrupted):
+        pool.run(plan)
+    assert processes[0].poll() is not None
 
 
 def test_requests_made_before_the_sweep_are_ignored(tmp_path):
