@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ln_repro.errors import Interrupted
 from ln_repro.experiment.compose import registered_experiment
 from ln_repro.records.archive import read_kept
 from ln_repro.records.record import Record
@@ -84,7 +85,7 @@ def test_a_stacked_sweep_gives_the_records_of_separate_runs_though_one_is_cancel
     until(lambda: len(stacked.reached(30)) == ROWS)
     cancelled = stacked.reached(30)[0]
     assert stacked.call_here("cancel", cancelled)[0] == 0
-    assert sweep.wait(HANGS_SECONDS) == 1
+    assert sweep.wait(HANGS_SECONDS) == Interrupted.exit_code
     assert len([*stacked.runs.glob("*/record.json")]) == ROWS - 1
     assert not (stacked.runs / cancelled / "record.json").exists()
     assert stacked.call(*words, "stack=7")[0] == 0  # resumes it, alone
