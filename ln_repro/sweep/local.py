@@ -150,9 +150,8 @@ class Pool:
                     self.progress.say(line.rpartition(" | ")[2].strip())
             if ended:
                 if trainer.returncode not in (0, Interrupted.exit_code):
-                    self.progress.say(
-                        f"a stack ended: {queued.reason(trainer.returncode, Path(log.name))} (see {log.name})"
-                    )
+                    cause = queued.reason(trainer.returncode, Path(log.name))
+                    self.progress.say(f"the process that trains runs together: {cause} (see {log.name})")
                 self.stacks.pop(trainer).close()
 
     def _collect(self) -> None:
