@@ -90,7 +90,8 @@ def branches_table(archive: Archive) -> Table:
                f"{fmean(run.nll for run in runs):.3f}" if runs else None]  # fmt: skip
         evidence, runs, star = _newest(archive, "multi30k6", arm, 0.001)
         cells = [
-            span([run.curve(TOKENISED).get(EARLY, 0.0) for run in runs], ".0f"), span([run.bleu for run in runs], ".0f"),
+            span([run.curve(TOKENISED).get(EARLY, 0.0) for run in runs], ".0f"),
+            span([run.bleu for run in runs], ".0f"),
             span([run.final_nll for run in runs], ".2f"),
         ] if runs else [None] * 3  # fmt: skip
         rows.append([*row, _count(evidence, runs, star), *cells])
