@@ -108,8 +108,7 @@ def report_command(options: argparse.Namespace) -> int:
     for path in (CHECKOUT / name for name in DOCUMENTS):
         path.write_text(with_tables(path.read_text(encoding="utf-8"), files), encoding="utf-8")
     paths = draw_all(archive, results / "figures")
-    figures = {path.stem: path.read_bytes() for path in paths}
-    written = page(archive.kept.runs, page_tables(rows), figures)
+    written = page(archive.kept.runs, page_tables(rows), {path.stem for path in paths})
     (results / "report.html").write_text(written, encoding="utf-8")
     print(f"{len(files)} files of tables, {len(paths)} figures and report.html written to {results}")
     return complaints(archive.kept.problems)

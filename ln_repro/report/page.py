@@ -1,10 +1,9 @@
-"""The report page: the figures, the tables of claims, and the curves of all runs, in one HTML file."""
+"""The report page: the figures, the tables of claims, and the curves of all runs, in one HTML file beside figures/."""
 
 import json
 import math
-from base64 import b64encode
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
@@ -22,13 +21,13 @@ ASSETS = Path(__file__).parent / "assets"
 POINTS = 15  # maximum number of points of a training curve
 
 
-def page(runs: Sequence[Run], tables: Mapping[str, Table], figures: Mapping[str, bytes]) -> str:
+def page(runs: Sequence[Run], tables: Mapping[str, Table], figures: Collection[str]) -> str:
     """Return the page as HTML; it depends only on the arguments.
 
     Args:
         runs: whose curves are shown.
         tables: by heading, the first that of all claims.
-        figures: the content of PNG files by name; those that the template has words for are shown.
+        figures: the names of PNG files in figures/ beside the page; those that the template has words for are shown.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -40,7 +39,7 @@ def page(runs: Sequence[Run], tables: Mapping[str, Table], figures: Mapping[str,
     environment.filters["display_name"] = display_name
     data = json.dumps(chart_data(runs, arms), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return environment.get_template("page.html").render(
-        images={name: b64encode(content).decode() for name, content in figures.items()},
+        drawn=figures,
         tables=tables,
         arms=arms,
         filters=_filters(arms),

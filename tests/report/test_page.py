@@ -43,26 +43,24 @@ class Reader(HTMLParser):
 @pytest.fixture(scope="module")
 def text() -> str:
     """Return the page of the committed records."""
-    figures = {path.stem: path.read_bytes() for path in (RESULTS / "figures").glob("*.png")}
-    tables = page_tables(committed.rows())
-    return page(committed.archive().kept.runs, tables, figures)
+    figures = {path.stem for path in (RESULTS / "figures").glob("*.png")}
+    return page(committed.archive().kept.runs, page_tables(committed.rows()), figures)
 
 
 def test_what_is_committed_is_what_the_records_give(text: str) -> None:
     assert (RESULTS / "report.html").read_text(encoding="utf-8") == text, "report.html is stale: make reproduce-tables"
 
 
-def test_it_is_one_file_whose_links_lead_somewhere(text: str) -> None:
+def test_its_links_lead_somewhere(text: str) -> None:
     reader = Reader(text)
     assert len(reader.ids) == len(set(reader.ids))
     for link in reader.links:
-        assert link.startswith("data:") or (link[:1] == "#" and link[1:] in reader.ids), link
-    assert len(text.encode()) < 1_500_000
+        assert link == "data:," or (link[:1] == "#" and link[1:] in reader.ids) or (RESULTS / link).is_file(), link
 
 
 def test_what_a_table_or_a_name_says_cannot_break_the_page() -> None:
     table = Table(["<i>"], [["</script><b>x</b>"]])
-    written = page([Run(recorded(axes=record()["axes"] | {"norm": "<i>"}))], {"A": table}, {})
+    written = page([Run(recorded(axes=record()["axes"] | {"norm": "<i>"}))], {"A": table}, ())
     assert "<b>x</b>" not in written and "<i>" not in written
     data = json.loads(re.findall('<script type="application/json" id="data">(.*?)</script>', written, re.DOTALL)[0])
     assert "<i>" in data["arms"]["rows"][0]
@@ -86,4 +84,4 @@ def test_arms_of_different_depths_and_ramps_are_told_apart() -> None:
 
 
 def test_no_records_and_no_figures_are_a_page_too() -> None:
-    Reader(page([], {}, {}))
+    Reader(page([], {}, ()))
