@@ -268,7 +268,9 @@ def test_status_marks_runs_with_settings_of_their_own(empty_place, monkeypatch, 
         folder = empty_place / "runs" / f"toy_preln_nowarm-s1-{number:010}"
         folder.mkdir(parents=True)
         (folder / "experiment.json").write_text(json.dumps({**settings, "id": f"{number:010}"}))
-    found = [row["settings"] for row in json.loads(call("status", "--json")[1])]
+    rows = json.loads(call("status", "--json")[1])
+    assert rows[0].keys() >= {"id", "exp", "seed", "state", "update", "loss", "bleu", "dir"}
+    found = [row["settings"] for row in rows]
     assert found == [None, "model.layers=2, train.max_epoch=1", "lr=0.001, init=fairseq"]
     assert "not shown: 3 runs with settings" in call("status", "grid=section4")[2]
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)

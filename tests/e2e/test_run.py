@@ -26,6 +26,7 @@ def test_a_run_end_to_end(undisturbed):
     assert all(part in bleu["signature"] for part in ("tok:13a", "beam:2", "lenpen:1.2", "version:"))
     for epoch in range(1, 5):
         assert len((folder / "hyps" / f"test.epoch{epoch}.txt").read_text().splitlines()) == 25
+    assert all(event["ppl"] == pytest.approx(2 ** event["nll_loss"]) for event in undisturbed.events("valid"))
     steps = undisturbed.events("train")
     rate = build(compose(undisturbed.arguments)).learning_rate(epochs[0]["update"])
     assert [step["lr"] for step in steps] == pytest.approx([rate.at(step["update"]) for step in steps])

@@ -1,6 +1,7 @@
 """fairseq and our classes for it, loaded before any test of the engine is."""
 
 import copy
+import math
 import random
 import subprocess
 import sys
@@ -87,13 +88,13 @@ def letters(tmp_path_factory):
 def trained(corpus):
     """Return a function that trains in a folder, disturbed, from where it got to; it returns the exit status."""
 
-    def run(folder, what="stop", method="valid_step", number=0, fails=None, **changes):
+    def run(folder, what="stop", method="valid_step", number=0, fails=None, unigram_bits=math.inf, **changes):
         folder.mkdir(exist_ok=True)
         small, saved = experiment(**SMALL | changes), Checkpoints(folder / "checkpoints")
         write_json(folder / "experiment.json", small.model_dump(mode="json"))
         point = saved.resume_point(pytest.fail)
         saved.forget_after(point.update if point else -1)
-        inputs = Inputs(small, folder, corpus, resume=saved.folder / point.file if point else None)
+        inputs = Inputs(small, folder, corpus, unigram_bits, resume=saved.folder / point.file if point else None)
         command = [sys.executable, str(SCRIPT), what, method, str(number), *inputs.arguments]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode != 1 or (fails and fails in done.stderr), done.stderr[-2000:]

@@ -120,6 +120,13 @@ def test_a_run_whose_events_are_lost_is_not_resumed(trained, tmp_path, lost):
     assert trained(folder) == 0
 
 
+@pytest.mark.parametrize(("ramp", "state"), [(0, "diverged"), (10_000, "trained")])
+def test_a_run_is_not_stuck_before_its_ramp_ends(trained, tmp_path, ramp, state):
+    stuck = {"stop_on_divergence": True, "divergence__updates": 1, "lr": 1e-30, "schedule__warmup_updates": ramp}
+    assert trained(tmp_path / "run", unigram_bits=1.0, **stuck) == 0
+    assert came_to(tmp_path / "run")[0][-1]["state"] == state
+
+
 PART = {"schedule__warmup_updates": 6, "schedule__decay": "inverse_sqrt", "schedule__part": "encoder"}
 
 
@@ -170,7 +177,7 @@ def test_nothing_is_written_into_a_folder_that_was_replaced_or_taken_over(traine
 def update(number, loss, gnorm=1.0, tokens=2):
     """Return an update of so many bits per token."""
     nats = torch.tensor(loss * tokens, dtype=torch.double) * torch.tensor(2.0).double().log()
-    log = {"loss": nats, "nll_loss": nats, "sample_size": tokens}
+    log = {"loss": nats, "nll_loss": nats / 2, "sample_size": tokens}
     return Update(number, 0.5, [log], torch.tensor(gnorm))
 
 
@@ -192,7 +199,8 @@ def test_the_end_of_a_run_does_not_depend_on_when_it_is_read(third, message, at_
         metrics.flush(Group(Rank()))
     assert metrics.last.number == len(metrics.logs) == (2 if message else 4)
     assert metrics.last_loss == pytest.approx(2 if message else 1)
-    assert per_token(metrics.logs)["loss"] == pytest.approx(5 / 2 if message else 7 / 4)
+    loss = 5 / 2 if message else 7 / 4
+    assert per_token(metrics.logs) == pytest.approx({"loss": loss, "nll_loss": loss / 2})
 
 
 def test_every_mini_batch_has_its_own_dropout_the_same_on_one_process_as_on_two():

@@ -5,6 +5,7 @@ import socket
 
 import pytest
 import torch
+from torch.nn.utils import parameters_to_vector
 
 from ln_repro.engine.checkpoints import Checkpoints
 from ln_repro.engine.inputs import Inputs
@@ -77,6 +78,25 @@ def together(loops):
     Driver(loops, lambda loop, error: ended.append((loop, error))).run()
     assert dict(ended) == dict.fromkeys(loops)
     return losses(loops)
+
+
+def test_the_mean_gradient_over_tokens_is_reported_and_then_clipped(loops):
+    (loop,) = loops({"sgd": ROWS["sgd"] | {"lr": 50.0, "train__clip_norm": 0.1}})
+    samples, parameters = next(loop.next_epoch()), [*loop.trainer.get_model().parameters()]
+    gradient = loop.trainer.flat_gradients(samples) / sum(sample["ntokens"] for sample in samples)
+    before = parameters_to_vector(parameters).detach()
+    update = loop.trainer.update(samples)
+    step, norm = (before - parameters_to_vector(parameters).detach()) / update.lr, gradient.norm()
+    assert float(update.gnorm) == pytest.approx(float(norm), rel=1e-4) and norm > 0.1
+    assert (step - 0.1 * gradient / norm).norm() < 1e-3 * 0.1
+
+
+def test_every_epoch_has_the_mini_batches_in_an_order_of_its_own_given_by_the_seed(loops):
+    first, again, other = loops({"first": {}, "again": {}, "other": {"seed": 2}})
+    order, same, others = ([[sample["id"].tolist() for (sample,) in loop.next_epoch()] for _ in range(2)]
+                           for loop in (first, again, other))  # fmt: skip
+    assert order == same and order[0] != order[1] and order[0] != others[0]
+    assert sorted(order[0]) == sorted(order[1]) != order[1]
 
 
 class StopAfter(StopRequest):

@@ -14,6 +14,7 @@ def test_one_claim_has_its_rule_records_needs_and_command(call) -> None:
     (row, _) = json.loads(call("claims", "MT-4", "--json", "MT-5")[1])
     text = call("claims", "MT-4")[1]
     words = " ".join(text.split())
+    assert row.keys() >= {"id", "claim", "paper", "ours", "verdict", "evidence", "command", "cost_gpu_hours"}
     for part in (row, *row["other_corpora"]):
         assert f"{part['rule']} ({part['written']}: {part['source']})" in words
         assert all(id in text for id in part["evidence"])

@@ -12,7 +12,8 @@ from ln_repro.errors import LnReproError, UserError
 from ln_repro.records.run_dir import RunFolder, write_json
 from ln_repro.runner import bleu
 from ln_repro.runner import run as runner
-from tests.examples import experiment
+from ln_repro.system.directory_lock import DirectoryLock, acquire
+from tests.examples import experiment, record
 
 
 def test_a_run_that_was_taken_over_leaves_no_failure_to_its_new_holder(
@@ -30,6 +31,21 @@ def test_a_run_that_was_taken_over_leaves_no_failure_to_its_new_holder(
     with pytest.raises(LnReproError, match=r"was taken over by process \d+ on node7"):
         runner.run(wanted, print)
     assert RunFolder.of(wanted, wanted.id("data")).failure is None
+
+
+def test_a_run_that_another_process_finishes_before_this_one_has_the_lock_is_not_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lock_late(folder: RunFolder) -> DirectoryLock:
+        lock = acquire(folder.path)
+        write_json(folder.path / "record.json", record())
+        return lock
+
+    wanted = experiment(paths__runs=tmp_path)
+    monkeypatch.setattr(runner, "prepare", lambda *_: SimpleNamespace(fingerprint="data"))
+    monkeypatch.setattr(RunFolder, "lock", lock_late)
+    monkeypatch.setattr(runner.Session, "execute", lambda _: pytest.fail("trained again"))
+    assert runner.run(wanted, lambda _: None) == RunFolder.of(wanted, wanted.id("data")).path
 
 
 @pytest.mark.parametrize("restarts", ["0", "1"])

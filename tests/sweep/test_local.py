@@ -13,7 +13,7 @@ from ln_repro.errors import Interrupted
 from ln_repro.records.run_dir import write_json
 from ln_repro.sweep import queued
 from ln_repro.sweep.devices import Device
-from ln_repro.sweep.local import Pool
+from ln_repro.sweep.local import Pool, Running, Waiting
 from ln_repro.sweep.plan import PlannedRun
 from ln_repro.sweep.progress import Progress
 from ln_repro.sweep.queued import ALL, Cancellations
@@ -70,7 +70,7 @@ def test_every_device_gets_runs(make, stand_ins):
     assert [variables["CUDA_VISIBLE_DEVICES"] for variables in stand_ins.environments[:2]] == ["GPU-a", "GPU-b"]
 
 
-def test_with_fail_fast_no_run_is_started_after_a_failure(make):
+def test_with_fail_fast_no_run_is_started_after_a_failure(make, monkeypatch, tmp_path):
     pool, plan, messages = make("diverging", "bad", "good", "good", slots=1, retries=1)
     pool.fail_fast = True
     pool.run(plan)
@@ -78,6 +78,14 @@ def test_with_fail_fast_no_run_is_started_after_a_failure(make):
     assert "--fail-fast: queued runs not started: 2" in messages
     pool, plan, messages = make("bad", "tardy", "good", slots=2, retries=1)
     pool.fail_fast = True
+
+    def say(line: str) -> None:
+        """Let the tardy run end once another one has failed for good."""
+        messages.append(line)
+        if "--fail-fast" in line:
+            (tmp_path / "failed").touch()
+
+    monkeypatch.setattr(pool.progress, "say", say)
     pool.run(plan[-3:])
     assert [tries(run) for run in plan[-3:]] == [2, 1, 0]
     assert sum("--fail-fast" in line for line in messages) == 1
@@ -124,6 +132,16 @@ def test_a_run_that_has_just_begun_when_the_sweep_is_interrupted_is_stopped(make
     with pytest.raises(Interrupted):
         pool.run(plan)
     assert processes[0].poll() is not None
+
+
+def test_a_run_that_does_not_end_in_time_is_killed(make, monkeypatch):
+    pool, plan, _ = make("deaf")
+    monkeypatch.setattr(queued, "STOP_SECONDS", 0.5)
+    deaf = subprocess.Popen(["sh", "-c", "trap '' TERM; echo; exec sleep 20"], stdout=subprocess.PIPE)
+    assert deaf.stdout and deaf.stdout.readline() == b"\n"
+    pool.running = [Running(Waiting(plan[0], plan[0].folder.path), pool.devices[0], deaf, deaf)]
+    pool.stop()
+    assert deaf.wait(HANGS_SECONDS) == -signal.SIGKILL
 
 
 def test_requests_made_before_the_sweep_are_ignored(tmp_path):

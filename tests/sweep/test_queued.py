@@ -16,7 +16,8 @@ from ln_repro.records import provenance
 from ln_repro.sweep import queued
 from ln_repro.sweep.plan import PlannedRun
 from ln_repro.system import subprocesses
-from tests.examples import planned
+from tests.examples import experiment, planned
+from tests.experiment.test_experiment import CHANGES_THE_RESULT
 
 
 def typed_run(*overrides: str) -> PlannedRun:
@@ -42,6 +43,13 @@ def test_an_experiment_is_run_as_it_was_queued_whatever_was_edited_meanwhile(tmp
     assert [cli.main(["run", "--queued", str(file)]) for file in (first, *stack)] == [0] * 3
     assert ran == [run.experiment for run in typed]
     assert [experiment.id("data") for experiment in ran] == [run.id for run in typed]
+
+
+def test_runs_are_trained_as_one_if_they_differ_in_rate_schedule_optimizer_or_initial_weights_alone():
+    usual = planned(experiment()).stack_key
+    for change in CHANGES_THE_RESULT:
+        alike = all(key.partition("__")[0] in ("lr", "schedule", "optimizer", "init") for key in change)
+        assert (planned(experiment(**change)).stack_key == usual) == alike, change
 
 
 def test_a_run_is_started_with_the_variables_of_its_device(tmp_path, monkeypatch):
