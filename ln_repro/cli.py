@@ -9,10 +9,9 @@ try:
     from io import TextIOWrapper
     from pathlib import Path
 
-    from ln_repro.commands.messages import OneLineParser, own_folder, report_error, report_interruption
+    from ln_repro.commands.messages import OneLineParser, folder, own_folder, report_error, report_interruption
     from ln_repro.errors import UserError
     from ln_repro.system.files import Json
-    from ln_repro.system.paths import expanded
     from ln_repro.system.signals import raise_on_stop_signals
     from ln_repro.version import __version__
 except KeyboardInterrupt:  # Ctrl-C before `main`
@@ -67,13 +66,6 @@ def _run_command(arguments: list[str]) -> int:
         import_module(f"ln_repro.commands.{options.module}"), f"{options.name}_command"
     )
     return command(options) or 0
-
-
-def folder(text: str) -> Path:
-    """Return the folder that an option names, which must not be empty, as an unset variable of the shell is."""
-    if not text.strip():
-        raise argparse.ArgumentTypeError("is empty; name a folder")
-    return expanded(text)
 
 
 Add = Callable[..., argparse.ArgumentParser]

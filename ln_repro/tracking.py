@@ -104,6 +104,7 @@ class Mirror:
 
     def _send(self, wandb: Any) -> str:
         """Send the events as they are written, and at the end the record; return what the server then has."""
+        old = [*self._place.glob("*run-*")]  # copies of earlier sessions; the new one will have all events
         run, seen = self._open(wandb), set()
         for step, event in enumerate(self._folder.events.until(self._ending)):
             identity = tuple(map(event.get, ("kind", "update", "epoch", "name", "split", "flavour")))
@@ -115,6 +116,8 @@ class Mirror:
         if record and (samples := read_json(self._folder.path / SAMPLES, list)):
             run.summary["samples"] = wandb.Table(columns=["source", "reference", "hypothesis"], data=samples)
         run.finish(exit_code=0 if record else 1)
+        for copy in old:
+            shutil.rmtree(copy)
         return content
 
     def _open(self, wandb: Any) -> Any:
@@ -123,8 +126,6 @@ class Mirror:
         page = self._place / "id"
         if not page.exists():
             write_atomically(page, f"{run_id}-{secrets.token_hex(3)}")
-        for copy in self._place.glob("*run-*"):  # of earlier sessions; the new one will have all events
-            shutil.rmtree(copy)
         mode = self._mode if self._mode != "auto" else "online" if key_configured() else "offline"
         axes = {**experiment.axes, "warm": "warm" if experiment.axes["warmup_updates"] else "nowarm"}
         tags = [axes[axis] for axis in ("data", "model", "norm", "init", "optimizer", "decay", "precision", "warm")]

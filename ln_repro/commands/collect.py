@@ -32,13 +32,14 @@ def collect_command(options: argparse.Namespace) -> int:
         raise UserError("collect: give --records DIR, the folder to copy the records to (this is not a checkout)")
     ended = _ended(options)
     arms = Arms(archive) if not (options.runs or options.records or options.all) else None
-    left_out = refused = 0
+    left_out = 0
     with explained(archive, "--records"):
         archive.mkdir(parents=True, exist_ok=True)
         with locked(archive):
             known = {record.id: record for record in read_kept(archive).records}
             new: dict[str, dict[RunFolder, tuple[Record, Mapping[str, bytes]]]] = {}
             done: dict[RunFolder, str] = {}
+            refused: dict[RunFolder, LnReproError] = {}
             for folder, record in ended.items():
                 try:
                     if arms and deviates(Run(record), arms):
@@ -56,13 +57,15 @@ def collect_command(options: argparse.Namespace) -> int:
                         new.setdefault(Name.of(kept.exp).setting, {})[folder] = kept, files
                         known[kept.id] = kept  # another run in this call may have the same id
                 except LnReproError as error:
-                    done[folder], refused = f"not copied: {error}", refused + 1
+                    refused[folder] = error
             for setting, runs in sorted(new.items()):
                 try:
                     add(archive, setting, [*runs.values()])
                 except LnReproError as error:
-                    done |= dict.fromkeys(runs, f"not copied: {error}")
-                    refused += len(runs)
+                    refused |= dict.fromkeys(runs, error)
+            for folder, problem in refused.items():
+                done.pop(folder, None)
+                say(f"{folder.path}: not copied: {problem}")
             for folder, words in done.items():
                 print(f"{folder.path}: {words}")
     if not ended:
@@ -70,7 +73,7 @@ def collect_command(options: argparse.Namespace) -> int:
     if left_out:
         reason = "on other text, or with settings that differ from the experiment's; --all includes them"
         print(f"left out: {plural(left_out, 'run')} {reason}")
-    if refused < len(done):
+    if done:
         print(f"the records are in {archive}")
     return 1 if refused else 0
 

@@ -5,6 +5,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 from ln_repro.errors import Interrupted, LnReproError, UserError
@@ -23,10 +24,17 @@ class OneLineParser(argparse.ArgumentParser):
         raise UserError(f"{message} ({self.prog} --help)")
 
 
+def folder(text: str) -> Path:
+    """Return the folder that an option names, which must not be empty, as an unset variable of the shell is."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("is empty; name a folder")
+    return expanded(text)
+
+
 def own_folder(parser: argparse.ArgumentParser) -> None:
     """Add the option for a folder with the user's own configuration files."""
     parser.add_argument(
-        "--config-dir", type=expanded, metavar="DIR", help="your own experiments (exp/NAME.yaml) and files for them"
+        "--config-dir", type=folder, metavar="DIR", help="your own experiments (exp/NAME.yaml) and files for them"
     )
 
 

@@ -28,8 +28,11 @@ def cached_digest(path: Path, kind: str = "sha256") -> str:
 
     ``kind`` may also be `UNPACKED`.
     """
-    status = path.stat()
-    return _digest(path.resolve(), kind, status.st_size, status.st_mtime_ns)
+    try:
+        status = path.stat()
+        return _digest(path.resolve(), kind, status.st_size, status.st_mtime_ns)
+    except PermissionError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
 
 
 @cache

@@ -51,8 +51,8 @@ class Monolingual(Corpus):
     origin = "your files"
     licence = "yours"
     by_hand = (
-        "give data.train=FILE, and data.valid=FILE and data.test=FILE if you have them, with one sentence per line "
-        "and blank lines between documents (.gz and .xz are accepted)"
+        "give data.train=FILE, and data.valid=FILE (otherwise, every 200th document is for validation) and data.test="
+        "FILE if you have them, with one sentence per line and blank lines between documents (.gz and .xz are accepted)"
     )
     languages = ()
     parallel = False

@@ -89,6 +89,8 @@ def submit_unfinished(
         in_queue = states_in_queue(runs)
         todo = [p for p in plan if not (p.done or p.name in in_queue or p.folder.holder)]
         together = stacks([p for p in todo if not cancellations.pending(p.name)], size)
+        if together:
+            slurm.queue()  # raises before anything is written as submitted
         for first in range(0, len(together), slurm.ARRAY_SIZE):
             part, tag = together[first : first + slurm.ARRAY_SIZE], f"ln-repro-{uuid.uuid4().hex}"
             # Written before the submission, so that jobs can be matched to runs even if this process dies meanwhile.

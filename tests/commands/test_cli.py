@@ -71,6 +71,7 @@ def command(*arguments: str, **variables: str) -> subprocess.CompletedProcess[st
         ),
         (f"run {TOY} tracker.project=a/b", "tracker.project: "),
         (f"run {TOY} --cgf job", "unrecognized arguments: --cgf"),
+        (f"run {TOY} --config-dir=", "argument --config-dir: is empty; name a folder"),
         (f"run {TOY} --config-dir nowhere", "--config-dir: nowhere is not a folder"),
         ("run -m exp=glob(nope_*)", "no experiment matches exp=glob(nope_*)"),
         ("rum", "argument COMMAND: invalid choice: 'rum'"),

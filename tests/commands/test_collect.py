@@ -60,9 +60,9 @@ def test_trial_runs_are_left_out_of_the_committed_records_and_counted(place, tmp
     path = run.with_name("mine-s1-eeeeeeeeee") / "record.json"
     record = json.loads(path.read_text())
     path.write_text(json.dumps(record | {"settings": {**record["settings"], "gone": 1}}))  # of another version
-    code, out, _ = call("collect")
+    code, out, err = call("collect")
     assert code == 1 and "left out: 2 runs on other text, or with settings that differ" in out
-    assert "eeeeeeeeee: not copied: gone: no such option" in out
+    assert "eeeeeeeeee: not copied: gone: no such option" in err
     shutil.rmtree(path.parent)
     records = place / "records"
     assert {record.id for record in read_kept(records).records} == {"0123456789", "aaaaaaaaaa", "bbbbbbbbbb"}

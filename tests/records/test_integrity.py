@@ -221,8 +221,8 @@ def test_a_run_that_lacks_a_file_is_left_out_and_the_others_are_collected(tmp_pa
     (lacking / "hyps" / "test.epoch1.txt").unlink()
     (tmp_path / "kept").mkdir()
     monkeypatch.chdir(tmp_path / "kept")
-    code, out, _ = call("collect", lacking, tmp_path / "runs" / RUN, "--records", ".")
-    assert code == 1 and f"{lacking}: not copied: {lacking / 'hyps' / 'test.epoch1.txt'} is missing\n" in out
+    code, _, err = call("collect", lacking, tmp_path / "runs" / RUN, "--records", ".")
+    assert code == 1 and f"{lacking}: not copied: {lacking / 'hyps' / 'test.epoch1.txt'} is missing\n" in err
     assert len(read_kept(tmp_path / "kept").runs) == 1 and (tmp_path / ".kept.lease").exists()
 
 
@@ -242,8 +242,8 @@ def test_files_that_were_damaged_since_replace_no_sound_ones(file, content, mess
     assert "copied as 0123456789" in collect()[1]
     before = {path: path.read_bytes() for path in (tmp_path / "kept").rglob("*.*")}
     (run / file).write_text(content)
-    code, out, _ = collect()
-    assert code == 1 and "not copied" in out and message in out
+    code, out, err = collect()
+    assert code == 1 and "not copied" in err and message in err and not out
     assert {path: path.read_bytes() for path in (tmp_path / "kept").rglob("*.*")} == before
 
 
@@ -296,8 +296,8 @@ def test_another_record_of_the_same_id_is_not_overwritten(tmp_path, collect, cal
     assert collect()[0] == collect()[0] == 0
     before = kept.read_bytes()
     run.write_text(json.dumps({**json.loads(run.read_text()), "parameters": 7}))
-    code, out, _ = collect()
-    assert code == 1 and "another record of 0123456789 exists" in out and kept.read_bytes() == before
+    code, _, err = collect()
+    assert code == 1 and "another record of 0123456789 exists" in err and kept.read_bytes() == before
     both = tmp_path / "runs" / RUN, run_folder(tmp_path / "again", 50.0)
     assert call("collect", *both, "--records", tmp_path / "new")[0] == 1
     assert collect("--replace")[0] == 0
@@ -309,8 +309,8 @@ def test_another_record_of_the_same_id_is_not_overwritten(tmp_path, collect, cal
 def test_nothing_is_collected_into_a_file_with_unsound_records_which_would_be_lost(folder, tmp_path, call):
     UNSOUND["a changed line"][0](folder)
     before = (folder / "toy.jsonl").read_bytes()
-    code, out, _ = call("collect", run_folder(tmp_path), "--records", folder)
-    assert code == 1 and f"not copied: {folder / 'toy.jsonl'}" in out and "restore toy.jsonl first" in out
+    code, _, err = call("collect", run_folder(tmp_path), "--records", folder)
+    assert code == 1 and f"not copied: {folder / 'toy.jsonl'}" in err and "restore toy.jsonl first" in err
     assert (folder / "toy.jsonl").read_bytes() == before
 
 

@@ -33,7 +33,7 @@ from tests.waiting import HANGS_SECONDS, until
 
 
 @pytest.fixture
-def submitted(tmp_path, monkeypatch):
+def submitted(tmp_path, monkeypatch, queue):
     """Return a function that submits runs, and returns the jobs that Slurm would start."""
 
     def submit(plan: Sequence[PlannedRun], size: int = 1, cancellations: Cancellations | None = None) -> list[StackJob]:
@@ -56,6 +56,7 @@ def queue(tmp_path, tool):
     """
     tool("squeue", f"test -z $SQUEUE_STATES || exit 1\necho $@ >> '{tmp_path / 'asked'}'\ncat '{tmp_path / 'answer'}'")
     tool("scancel", f"echo $@ >> '{tmp_path / 'cancelled'}'")
+    (tmp_path / "answer").touch()
     return lambda text: (tmp_path / "answer").write_bytes(text.encode(errors="surrogateescape"))
 
 
@@ -124,6 +125,13 @@ def cancelled(runs: Path, names: list[str] | None) -> list[str]:
     messages: list[str] = []
     cluster.cancel(runs, names, messages.append)
     return messages
+
+
+def test_nothing_is_written_as_submitted_while_slurm_does_not_respond(tmp_path, tool, submitted):
+    tool("squeue", "exit 1")
+    with pytest.raises(LnReproError, match="squeue failed"):
+        submitted(plan_of(1, tmp_path))
+    assert cluster.submitted_files(tmp_path) == {}
 
 
 def test_cancelling_while_slurm_does_not_respond_is_an_error(tmp_path, tool):
@@ -337,8 +345,8 @@ def test_a_dry_run_needs_neither_submitit_nor_slurm(empty_place, monkeypatch, ca
 @pytest.mark.parametrize("responds", [True, False])
 def test_a_failed_submission_leaves_files_only_if_the_jobs_may_have_been_accepted(responds, script, tmp_path, tool):
     tool("sbatch", "echo 'Unable to contact slurm controller' >&2; exit 1")
-    if not responds:
-        tool("squeue", "exit 1")
+    if not responds:  # after the first question, before the submission
+        tool("squeue", f"test ! -e '{tmp_path / 'down'}' && touch '{tmp_path / 'down'}'")
     with pytest.raises(UserError if responds else LnReproError, match="refused the jobs" if responds else "squeue"):
         script()
     assert len([*cluster.arrays(tmp_path / "runs").glob("*/*.json")]) == (not responds)
@@ -367,7 +375,7 @@ def test_runs_that_were_cancelled_while_the_corpus_was_prepared_are_not_submitte
     assert f"{plan[0].label}: stopped" in (tmp_path / "screen").read_text()
 
 
-def test_more_runs_than_slurm_takes_in_one_array_are_several(tmp_path, monkeypatch):
+def test_more_runs_than_slurm_takes_in_one_array_are_several(tmp_path, monkeypatch, queue):
     plan = plan_of(3, tmp_path)
     sent: dict[str, list[str]] = {}
     monkeypatch.setattr(slurm, "ARRAY_SIZE", 2)

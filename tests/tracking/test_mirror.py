@@ -238,6 +238,7 @@ def test_without_a_key_auto_stays_offline_and_online_is_one_warning(run_dir):
         pass
     with pytest.raises(LnReproError, match="API key"):
         sync(run_dir)
+    assert len(list((run_dir / "wandb").glob("offline-run-*"))) == 1, "the copy is kept until the events have arrived"
 
 
 def test_a_wandb_service_that_dies_is_one_warning(server, run_dir):
