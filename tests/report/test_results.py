@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ln_repro.claims.causes import ARMS, VANISHING, area_under_curve, cosines, probes, relative_gradients, separation
+from ln_repro.claims.evidence import TRAINS
 from ln_repro.claims.lr50 import arms_of
 from ln_repro.claims.rates import lowest_loss
 from ln_repro.records.archive import Run
@@ -61,6 +62,10 @@ def test_what_new_seeds_show_on_multi30k() -> None:
     falls = [min(relative_gradients(run)["decoder"].values()) < 1e-4 for run in shrunk]
     assert falls == [not evidence.trained(run) for run in shrunk] == [True, False, False]
     assert 0.01 < max(relative_gradients(shrunk[0])["decoder"].items())[1] < 0.1, "it recovers in part"
+    smaller = evidence.curve("shrunksignal_nowarm")[0.001]
+    highest = max(max(cosines(run)["encoder"].values()) for run in smaller)
+    assert [*map(evidence.trained, smaller)] == [False, True, True] and f"{highest:.2f}" == "0.93"
+    assert 0.55 < smaller[0].bleu * (TRAINS / evidence.relative_bleu(smaller[0]) - 1) < 0.65
     faster, slower = (curves(evidence)[arm].means for arm in (FASTER, SLOWER))
     assert catches_up(faster, slower) == (8, 15)
 
