@@ -18,15 +18,21 @@ ROOT = Path(__file__).resolve().parents[2]
 Record = dict[str, Any]
 ByRate = dict[float, dict[int, Record]]
 """The records of an arm by peak rate, then by seed."""
+NEW = ", new seeds"
+"""Marks the part of a setting's records that is the replication; the other part is exploratory."""
+
+
+def part_of(record: Record) -> str:
+    """Return the part that a record belongs to: its setting, and whether the seed is a new one."""
+    return str(record["exp"].partition("_")[0] + NEW * (record["axes"]["seed"] > 100))
 
 
 @cache
-def records() -> list[Record]:
-    """Return the exploratory records of translation, by experiment, seed and id."""
-    lines = [line for path in (ROOT / "results" / "records").glob("*.jsonl") for line in path.read_text().splitlines()]
-    of_translation = [record for record in map(json.loads, lines) if record["axes"]["seed"] <= 100
-                      and record["axes"].get("task", "translation") == "translation"]  # fmt: skip
-    return sorted(of_translation, key=lambda record: (record["exp"], record["axes"]["seed"], record["id"]))
+def records(part: str) -> list[Record]:
+    """Return the records of translation in a part, by experiment, seed and id."""
+    lines = (ROOT / "results" / "records" / f"{part.removesuffix(NEW)}.jsonl").read_text().splitlines()
+    of_part = [record for record in map(json.loads, lines) if part_of(record) == part]
+    return sorted(of_part, key=lambda record: (record["exp"], record["axes"]["seed"], record["id"]))
 
 
 def values(setting: str) -> dict[str, Any]:
@@ -36,11 +42,11 @@ def values(setting: str) -> dict[str, Any]:
     return {**(values(*bases) if bases else {}), **whole["reference"], **whole.get("train", {})}
 
 
-def described(setting: str, arm: str) -> tuple[Any, ...]:
-    """Return what an arm's name says: norm, optimizer, ramp, its part, tail, epochs, and the usual initialisation."""
-    reference, words = values(setting), arm.split("_")
+def described(part: str, arm: str) -> tuple[Any, ...]:
+    """Return what an arm's name says: norm, optimizer, ramp, its stack, tail, epochs, and the usual initialisation."""
+    reference, words = values(part.removesuffix(NEW)), arm.split("_")
     optimizer = next((word for word in words if word in ("sgd", "radam")), "adam")
-    part = next((word for word in words if word in ("encoder", "decoder")), "all")
+    stack = next((word for word in words if word in ("encoder", "decoder")), "all")
     tail = next((word for word in words if word in ("literal", "step", "linear", "anchored")), None)
     if tail is None and {"fixed", "burst", "burst16"} & {*words}:
         tail = "constant" if "fixed" in words else "step"
@@ -49,7 +55,7 @@ def described(setting: str, arm: str) -> tuple[Any, ...]:
     epochs = next((f"{word}_epochs" for word in words if word in ("fixed", "burst")), "max_epoch")
     ramp = 0 if "nowarm" in words else reference["short_ramp" if "short" in words else "ramp"]
     return (
-        "admin_closed" if "closed" in words else words[0], optimizer, ramp, part,
+        "admin_closed" if "closed" in words else words[0], optimizer, ramp, stack,
         tail or ("anchored" if ramp == 0 else "inverse_sqrt"),
         reference[epochs], 16 if "burst16" in words else None,
         next((word[3:].replace("adam", "optimizer") for word in words if word.startswith("new")), "none"),
@@ -66,24 +72,29 @@ def recorded(record: Record) -> tuple[Any, ...]:
             schedule.get("step_reset", "none"))  # fmt: skip
 
 
+USUAL = (False, None, "zero", 1.0, "ramp")
+
+
 def intervened(record: Record) -> tuple[Any, ...]:
     """Return the settings that change the training of an arm to test a cause; older records lack them."""
     optimizer, model = record["settings"]["optimizer"], record["settings"]["model"]
     return (optimizer.get("equal_layer_norms", False), optimizer.get("max_relative_update"),
-            optimizer.get("second_moment", "zero"), model.get("branch_gain", 1.0))  # fmt: skip
+            optimizer.get("second_moment", "zero"), model.get("branch_gain", 1.0),
+            record["settings"]["schedule"].get("embeddings", "ramp"))  # fmt: skip
 
 
 @cache
-def by_rate(setting: str, arm: str) -> ByRate:
-    """Return the runs of an arm, one a seed: nothing is scaled, and depth, moments and dropout are the usual ones."""
-    *wanted, init = described(setting, arm)
-    layers = 3 if setting == "multi30k" else 6
+def by_rate(part: str, arm: str) -> ByRate:
+    """Return the runs of an arm, one a seed: nothing is scaled, and depth, optimizer and dropout are the usual ones."""
+    *wanted, init = described(part, arm)
+    layers = 3 if part == "multi30k" else 6
     rates: ByRate = {}
-    for record in records():
+    for record in records(part):
         optimizer, model, axes = record["settings"]["optimizer"], record["settings"]["model"], record["axes"]
-        usual = optimizer.get("betas") in (None, [0.9, 0.98]) and (model["dropout"], model["layers"]) == (0.1, layers)
-        if (usual and record["exp"].partition("_")[0] == setting and recorded(record) == tuple(wanted)
-                and intervened(record) == (False, None, "zero", 1.0) and axes["init"] == init):  # fmt: skip
+        usual = (optimizer.get("betas") in (None, [0.9, 0.98]) and optimizer.get("eps") in (None, 1e-8)
+                 and (model["dropout"], model["layers"]) == (0.1, layers))  # fmt: skip
+        if (usual and recorded(record) == tuple(wanted) and intervened(record) == USUAL
+                and axes["init"] == init):  # fmt: skip
             rates.setdefault(axes["lr"], {}).setdefault(axes["seed"], record)
     return dict(sorted(rates.items()))
 
@@ -102,12 +113,12 @@ def size(record: Record) -> tuple[Any, ...]:
 
 
 @cache
-def means(setting: str, arms: frozenset[str]) -> list[tuple[tuple[Any, ...], int, int, float]]:
+def means(part: str, arms: frozenset[str]) -> list[tuple[tuple[Any, ...], int, int, float]]:
     """Return model size, epochs, seeds and mean BLEU of every arm at every rate, initialised in whatever way."""
-    specs = {described(setting, arm)[:-1] for arm in arms}
+    specs = {described(part, arm)[:-1] for arm in arms}
     groups: dict[str, dict[int, Record]] = {}
-    for record in records():
-        if record["exp"].partition("_")[0] == setting and recorded(record) in specs:
+    for record in records(part):
+        if recorded(record) in specs:
             key = str((recorded(record), record["axes"]["init"], record["axes"]["lr"], intervened(record)))
             groups.setdefault(key, {}).setdefault(record["axes"]["seed"], record)
     every = [[*group.values()] for group in groups.values()]
@@ -120,8 +131,8 @@ def relative(record: Record, arms: frozenset[str]) -> float:
 
     An arm of fewer than three seeds counts only if none with three would train beside it.
     """
-    setting, epochs = record["exp"].partition("_")[0], record["settings"]["train"]["max_epoch"]
-    compared = [(seeds, mean) for dims, length, seeds, mean in means(setting, arms)
+    epochs = record["settings"]["train"]["max_epoch"]
+    compared = [(seeds, mean) for dims, length, seeds, mean in means(part_of(record), arms)
                 if dims == size(record) and length <= epochs]  # fmt: skip
     best = max(mean for _, mean in compared)
     several = max((mean for seeds, mean in compared if seeds >= 3), default=0.0)
@@ -134,9 +145,9 @@ def counts(runs: Iterable[Record], arms: frozenset[str]) -> tuple[int, int, int]
     return int((shares >= 0.88).sum()), int((shares < 0.44).sum()), len(shares)
 
 
-def usable(setting: str, arm: str, arms: frozenset[str]) -> tuple[float, float] | None:
+def usable(part: str, arm: str, arms: frozenset[str]) -> tuple[float, float] | None:
     """Return the smallest and the largest rate at which four of five seeds train."""
-    of_rates = {rate: counts(runs.values(), arms) for rate, runs in by_rate(setting, arm).items() if len(runs) >= 3}
+    of_rates = {rate: counts(runs.values(), arms) for rate, runs in by_rate(part, arm).items() if len(runs) >= 3}
     trains = [rate for rate, (hits, _, seeds) in of_rates.items() if hits >= 0.8 * seeds]
     return (min(trains), max(trains)) if trains else None
 
@@ -148,11 +159,11 @@ def student(values: Iterable[float]) -> tuple[float, float]:
     return float(sample.mean() - half), float(sample.mean() + half)
 
 
-def best_rate(setting: str, arm: str) -> float:
+def best_rate(part: str, arm: str) -> float:
     """Return the rate of lowest mean validation loss."""
     losses = {rate: np.mean([min((row["valid_loss"] for row in run["epochs"] if row["valid_loss"]), default=np.inf)
                              for run in runs.values()])
-              for rate, runs in by_rate(setting, arm).items() if len(runs) >= 3}  # fmt: skip
+              for rate, runs in by_rate(part, arm).items() if len(runs) >= 3}  # fmt: skip
     return min(losses, key=lambda rate: losses[rate])
 
 
@@ -199,9 +210,9 @@ def nll(record: Record) -> float:
     return float(min(rows)[1]) if rows and not lost(record) else np.inf
 
 
-def multiverse(setting: str, warm: str, without: str, arms: frozenset[str]) -> dict[str, int]:
+def multiverse(part: str, warm: str, without: str, arms: frozenset[str]) -> dict[str, int]:
     """Return the verdicts on MT-1 for every limit, share of seeds and metric: by the largest rates that train."""
-    curves = {arm: {rate: [*runs.values()] for rate, runs in by_rate(setting, arm).items() if len(runs) >= 3}
+    curves = {arm: {rate: [*runs.values()] for rate, runs in by_rate(part, arm).items() if len(runs) >= 3}
               for arm in arms}  # fmt: skip
     corpora = (run["data"] for of_arm in curves.values() for runs in of_arm.values() for run in runs)
     blind = next(corpus["source_blind_bits"] for corpus in corpora if corpus.get("source_blind_bits"))

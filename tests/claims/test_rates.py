@@ -181,9 +181,10 @@ def test_fishers_p_values_are_scipys_for_every_table_of_up_to_seven_seeds() -> N
             assert fisher_exact(hits, runs, other_hits, other_runs) == pytest.approx(theirs, rel=1e-9)
 
 
+@pytest.mark.parametrize("new", [False, True])
 @pytest.mark.parametrize("arm", [*arms_of("postln"), *arms_of("preln")])
-def test_the_lr50_of_the_committed_runs_is_that_of_a_grid_over_intercept_and_slope(arm):
-    limit = lr50(archive().evidence["toy"], arm)
+def test_the_lr50_of_the_committed_runs_is_that_of_a_grid_over_intercept_and_slope(arm, new):
+    limit = lr50((archive().replication if new else archive().evidence)["toy"], arm)
     if math.isinf(limit.median):
         assert all(hits == runs for hits, runs in limit.counts.values())
         return

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from ln_repro.claims.causes import ARMS, VANISHING, separation
+from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.judge import CLAIMS, arms_of_rules
 from ln_repro.claims.metrics import TIMES_TO_FALL
 from ln_repro.claims.over_rates import AtBestRates
@@ -14,29 +15,31 @@ from ln_repro.experiment.registry import registered
 from tests.claims import recomputed
 from tests.committed import archive
 
-SETTINGS = ("toy", "multi30k", "multi30k6")
+DECIDED = ("toy", "multi30k6", f"toy{recomputed.NEW}", f"multi30k6{recomputed.NEW}")
+"""The parts of the records with several seeds an arm."""
 RATIOS = {"rel": 1e-9, "abs": 0.0}
 MT_4 = next(claim for claim in CLAIMS if claim.id == "MT-4")
 
 
-@pytest.fixture(params=SETTINGS)
-def setting(request: pytest.FixtureRequest) -> str:
-    if request.param not in archive().evidence:
-        pytest.skip(f"no records of {request.param}")
-    return str(request.param)
+def evidence(part: str) -> Evidence:
+    """Return what the project makes of a part of the records."""
+    parts = archive().replication if part.endswith(recomputed.NEW) else archive().evidence
+    return parts[part.removesuffix(recomputed.NEW)]
 
 
-def known(setting: str) -> frozenset[str]:
-    """Return every arm of a setting."""
+def known(part: str) -> frozenset[str]:
+    """Return every arm of a part's setting."""
+    setting = part.removesuffix(recomputed.NEW)
     names = [name for name, experiment in registered(CONF).items() if experiment.setting == setting]
     return frozenset(name.partition("_")[2] for name in names)
 
 
-def test_every_arm_has_the_same_runs_of_which_as_many_train_and_fail(setting: str) -> None:
-    ours, arms = archive().evidence[setting], known(setting)
-    assert {arm for arm in arms_of_rules() if arm in arms and recomputed.by_rate(setting, arm)} <= {*ours.rates} <= arms
+@pytest.mark.parametrize("part", [*DECIDED, "multi30k"])
+def test_every_arm_has_the_same_runs_of_which_as_many_train_and_fail(part: str) -> None:
+    ours, arms = evidence(part), known(part)
+    assert {arm for arm in arms_of_rules() if arm in arms and recomputed.by_rate(part, arm)} <= {*ours.rates} <= arms
     for arm in ours.rates:
-        theirs = recomputed.by_rate(setting, arm)
+        theirs = recomputed.by_rate(part, arm)
         assert {rate: [run.record.id for run in runs] for rate, runs in ours.curve(arm).items()} == {
             rate: [runs[seed]["id"] for seed in sorted(runs)] for rate, runs in theirs.items()
         }, arm
@@ -46,18 +49,17 @@ def test_every_arm_has_the_same_runs_of_which_as_many_train_and_fail(setting: st
             counted = sum(map(ours.trained, runs)), sum(map(ours.failed, runs)), len(runs)
             assert counted == recomputed.counts(theirs[rate].values(), arms), (arm, rate)
         limits = usable_range(ours, arm)
-        assert (limits and (limits.low, limits.high)) == recomputed.usable(setting, arm, arms), arm
+        assert (limits and (limits.low, limits.high)) == recomputed.usable(part, arm, arms), arm
 
 
-def test_the_intervals_of_mt_4_are_the_same(setting: str) -> None:
+@pytest.mark.parametrize("part", DECIDED)
+def test_the_intervals_of_mt_4_are_the_same(part: str) -> None:
     assert MT_4.others
     (best,) = MT_4.others.criteria
     assert isinstance(best, AtBestRates)
-    if any(max(map(len, recomputed.by_rate(setting, arm).values()), default=0) < 3 for arm in best.arms):
-        pytest.skip(f"no rate with three seeds on {setting}")
-    rates = [recomputed.best_rate(setting, arm) for arm in best.arms]
-    first, second = (recomputed.by_rate(setting, arm)[rate] for arm, rate in zip(best.arms, rates, strict=True))
-    finding, seeds = best.judge(archive().evidence[setting]), sorted({*first} & {*second})
+    rates = [recomputed.best_rate(part, arm) for arm in best.arms]
+    first, second = (recomputed.by_rate(part, arm)[rate] for arm, rate in zip(best.arms, rates, strict=True))
+    finding, seeds = best.judge(evidence(part)), sorted({*first} & {*second})
     if finding.note == "saturated":
         assert max(recomputed.bleu(run) for run in (*first.values(), *second.values())) > 95
         return
@@ -65,26 +67,27 @@ def test_the_intervals_of_mt_4_are_the_same(setting: str) -> None:
     assert finding.effect and finding.effect.interval == pytest.approx((low, high), **RATIOS)
 
 
+@pytest.mark.parametrize("part", DECIDED)
 @pytest.mark.parametrize("fast", ["preln_warm", "preln_nowarm_anchored"])
-def test_the_intervals_of_mt_5_are_the_same(setting: str, fast: str) -> None:
-    slow_runs, fast_runs = (archive().evidence[setting].arms.get(arm, {}) for arm in ("postln_warm", fast))
+def test_the_intervals_of_mt_5_are_the_same(part: str, fast: str) -> None:
+    slow_runs, fast_runs = (evidence(part).arms[arm] for arm in ("postln_warm", fast))
     shared = sorted({*slow_runs} & {*fast_runs})
-    if len(shared) < 2:
-        pytest.skip(f"no two seeds of both on {setting}")
     ratios = [recomputed.speed(slow_runs[seed].record.plain(), fast_runs[seed].record.plain()) for seed in shared]
     low, high = map(math.exp, recomputed.student(map(math.log, ratios)))
     metric = TIMES_TO_FALL[0.9]
-    values = archive().evidence[setting].values(("postln_warm", fast), metric.of)
+    values = evidence(part).values(("postln_warm", fast), metric.of)
     assert metric.scale.interval(values) == pytest.approx((low, high), **RATIOS)
 
 
-@pytest.mark.parametrize("without", ["postln_nowarm", "postln_nowarm_literal"])
-def test_the_multiverse_has_the_same_counts(setting: str, without: str) -> None:
-    ours = multiverse(archive().evidence[setting], "postln_warm", without)
-    if not ours:
-        pytest.skip(f"{without} has no rate with three seeds on {setting}")
-    theirs = recomputed.multiverse(setting, "postln_warm", without, known(setting))
-    assert dict(ours) == {verdict: number for verdict, number in theirs.items() if number}
+@pytest.mark.parametrize(
+    ("part", "without"),
+    [*((part, "postln_nowarm") for part in DECIDED), ("toy", "postln_nowarm_literal"),
+     ("multi30k6", "postln_nowarm_literal")],
+)  # fmt: skip
+def test_the_multiverse_has_the_same_counts(part: str, without: str) -> None:
+    ours = multiverse(evidence(part), "postln_warm", without)
+    theirs = recomputed.multiverse(part, "postln_warm", without, known(part))
+    assert ours and dict(ours) == {verdict: number for verdict, number in theirs.items() if number}
 
 
 def test_the_area_under_the_curve_of_collapse_is_that_of_ranks() -> None:
