@@ -36,7 +36,7 @@ def test_what_new_seeds_show_on_multi30k() -> None:
     assert 2 < explored - max(below) < explored - min(below) < 3.5
     without = [run for runs in evidence.curve("postln_nowarm").values() for run in runs]
     assert len(without) == 11 and not any(map(evidence.trained, without))
-    assert sorted(round(run.bleu) for run in evidence.curve("postln_warm")[0.0005]) == [32, 33]
+    assert sorted(round(run.bleu) for run in evidence.curve("postln_warm")[0.0005]) == [32, 32, 33]
     lowest = [run for part in (evidence, committed.archive().evidence["multi30k6"])
               for run in part.curve("postln_nowarm")[0.0005]]  # fmt: skip
     assert len(lowest) == 4 and 27.9 < min(run.bleu for run in lowest) < max(run.bleu for run in lowest) < 31
