@@ -24,7 +24,8 @@ NEW = ", new seeds"
 
 def part_of(record: Record) -> str:
     """Return the part that a record belongs to: its setting, and whether the seed is a new one."""
-    return str(record["exp"].partition("_")[0] + NEW * (record["axes"]["seed"] > 100))
+    setting = str(record["exp"].partition("_")[0])
+    return f"{setting}{NEW}" if record["axes"]["seed"] > 100 else setting
 
 
 @cache

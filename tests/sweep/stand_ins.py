@@ -29,7 +29,8 @@ if kind == "saving" and count == 1:
     time.sleep(0.5)
     print(*signals)
     sys.exit(130)
-while kind == "tardy" and not folder.with_name("failed").exists():
+waited_since = time.monotonic()
+while kind == "tardy" and not folder.with_name("failed").exists() and time.monotonic() < waited_since + 60:
     time.sleep(0.02)
 if kind in ("bad", "tardy") or (kind == "flaky" and count < 3):
     print("train failed (exit 9): the reason")
