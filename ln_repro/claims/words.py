@@ -30,6 +30,7 @@ PARTS = {
     "linear": "(linear decay)", "step": "(step)", "high": "at the higher rate", "low": "at the lower rate",
     "closed": "(closed form)", "encoder": "in the encoder alone", "decoder": "in the decoder alone",
     "burst": "(a tenth of the rate after the first epoch)", "burst16": "(a tenth of the rate after 16 updates)",
+    "long": "for three times the epochs",
     "newadam": "with a new Adam", "newencoder": "with a new encoder", "newdecoder": "with a new decoder",
 }  # fmt: skip
 
