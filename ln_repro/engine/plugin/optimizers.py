@@ -194,12 +194,13 @@ def split_param_groups(
     """
     if cfg.part == "all":
         return
-    full = set()
+    ramped = set()
     for name, parameter in named_parameters:
-        stack, inside = name.partition(".")[0], ".stack." in name
-        if (stack != cfg.part) if inside else cfg.embeddings == "full":
-            full.add(parameter)
+        of_part = name.startswith(f"{cfg.part}.stack.")
+        of_embeddings = ".stack." not in name
+        if of_part or (of_embeddings and cfg.embeddings == "ramp"):
+            ramped.add(parameter)
     (group,) = optimizer.param_groups
-    parameters = group["params"]
-    group["params"] = [parameter for parameter in parameters if parameter not in full]
-    optimizer.param_groups.append({**group, "params": [parameter for parameter in parameters if parameter in full]})
+    others = [parameter for parameter in group["params"] if parameter not in ramped]
+    group["params"] = [parameter for parameter in group["params"] if parameter in ramped]
+    optimizer.param_groups.append({**group, "params": others})
