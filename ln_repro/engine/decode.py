@@ -74,16 +74,18 @@ def translate(task: LnTask, model: LnTransformer, split: str, search: Evaluation
     def decode_parts(batch: Batch, size: int) -> None:
         """Decode at most ``size`` sentences at a time, padded like the batch, on which the maximum length depends."""
         sentences, source = batch["net_input"]["src_tokens"].shape
-        for rows in (slice(first, first + size) for first in range(0, sentences, size)):
-            part = utils.apply_to_sample(lambda tensor, rows=rows: tensor[rows], batch)
+        for first in range(0, sentences, size):
+            part = utils.apply_to_sample(lambda tensor, first=first: tensor[first : first + size], batch)
+            hypotheses = None
             with suppress(torch.OutOfMemoryError) if size > 1 else nullcontext():
                 hypotheses = generator.generate([model], utils.move_to_cuda(part) if device == "cuda" else part)
-                for index, beams in zip(part["id"].tolist(), hypotheses, strict=True):
-                    lines[index] = task.target_dictionary.string(beams[0]["tokens"].tolist(), BPE)
+            if hypotheses is None:  # out of memory; here no exception refers to the tensors of the search
+                torch.cuda.empty_cache()
+                print(f"out of GPU memory with {size} sentences of {source} tokens; trying half as many", flush=True)
+                decode_parts(part, -(-size // 2))
                 continue
-            torch.cuda.empty_cache()  # here no exception refers to the tensors of the search
-            print(f"out of GPU memory with {size} sentences of {source} tokens; trying half as many", flush=True)
-            decode_parts(part, -(-size // 2))
+            for index, beams in zip(part["id"].tolist(), hypotheses, strict=True):
+                lines[index] = task.target_dictionary.string(beams[0]["tokens"].tolist(), BPE)
 
     layers, width = len(model.decoder.stack.layers), model.decoder.embed.width
     for batch in batches:
