@@ -158,18 +158,17 @@ def _fetch(url: str, part: Path, expected: str | None, report: Report) -> str:
         except (OSError, http.client.HTTPException) as error:
             if getattr(error, "errno", None) in FULL + REFUSED:
                 raise  # an error of the disk, not of the network
-            status = getattr(error, "code", 500)
-            if not (begin and status == 416):  # otherwise, the part may be the whole file
-                failure = str(error)
-                if status < 500:  # no use trying again
-                    break
+            failure, status = str(error), getattr(error, "code", 500)
+            if status >= 500:
                 continue
+            if status != 416 or not begin:  # otherwise, the part may be the whole file
+                return failure  # no use trying again
         if expected is None or (content := digest(part, expected.split(":")[0])) == expected:
             return ""
         part.unlink()
         failure = f"the content differs, expected {expected}, found {content}"
         if not begin:  # otherwise, the part may have come from another address or from another version of the file
-            break
+            return failure
     return failure
 
 

@@ -55,7 +55,8 @@ class Tatoeba(Corpus):
         held_out = {german for _, german, _ in best.values()}
         for number, (german, english) in enumerate(_lower(pairs())):
             split = _split_of(english)
-            yield split if (german not in held_out if split == "train" else number in chosen) else None
+            remains = german not in held_out if split == "train" else number in chosen
+            yield split if remains else None
 
 
 def _lower(pairs: Iterator[Pair]) -> Iterator[Pair]:
@@ -64,7 +65,9 @@ def _lower(pairs: Iterator[Pair]) -> Iterator[Pair]:
 
 def _split_of(english: str) -> str:
     place = _hash(english) / 2**64
-    return "test" if place < SHARE else "valid" if place < 2 * SHARE else "train"
+    if place < SHARE:
+        return "test"
+    return "valid" if place < 2 * SHARE else "train"
 
 
 def _hash(text: str) -> int:
