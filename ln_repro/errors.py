@@ -24,8 +24,13 @@ class Interrupted(LnReproError):
     exit_code = 130
 
 
-def described(error: BaseException) -> str:
-    """Return the traceback of an error, whose last line has the whole message."""
+def described(error: BaseException) -> tuple[str, int]:
+    """Return what a process logs of the error that ends it, and its exit code.
+
+    The last line has the whole message; above it is the traceback, unless it is one of our errors.
+    """
+    if isinstance(error, LnReproError):
+        return str(error), error.exit_code
     lines = "".join(traceback.format_exception(error)).rstrip()
     several = "\n" in str(error).strip()
-    return lines + (f"\n{type(error).__name__}: {' '.join(str(error).split())}" if several else "")
+    return lines + (f"\n{type(error).__name__}: {' '.join(str(error).split())}" if several else ""), 1

@@ -21,7 +21,7 @@ from typing import NoReturn
 from ln_repro.engine import compat
 from ln_repro.engine.inputs import Inputs, read
 from ln_repro.engine.stop import StopRequest
-from ln_repro.errors import Interrupted, LnReproError, described
+from ln_repro.errors import Interrupted, described
 from ln_repro.system.distributed import this_rank
 
 
@@ -82,7 +82,7 @@ def train_together(inputs: Inputs | None, stop: StopRequest) -> int:
         status = train(agreed, stop, group) if agreed else 0
     except BaseException as error:
         if agreed and group.rank.size > 1 and not (folder := RunFolder(agreed.folder)).failure:
-            reason = error if isinstance(error, LnReproError) else described(error).splitlines()[-1]
+            _, _, reason = described(error)[0].rpartition("\n")
             folder.fail(f"process {group.rank.index + 1} of {group.rank.size} failed: {reason}")
         raise
     group.close()
@@ -91,14 +91,11 @@ def train_together(inputs: Inputs | None, stop: StopRequest) -> int:
 
 def run_and_exit(work: Callable[[], int]) -> NoReturn:
     """Exit with the status of ``work``, or with that of its error, which is the last line of the log."""
-    status = 1
     try:
         status = work()
-    except LnReproError as error:
-        print(error, file=sys.stderr)
-        status = error.exit_code
     except BaseException as error:
-        print(described(error), file=sys.stderr)
+        text, status = described(error)
+        print(text, file=sys.stderr)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)  # an ordinary exit may abort in the threads of fairseq's loader

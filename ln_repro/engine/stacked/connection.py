@@ -60,10 +60,9 @@ class StackedRun(StopRequest):
     def end(self, status: int, error: Exception | None = None) -> None:
         """Release the lock and let the worker exit with ``status``, or with that of an error, which is logged."""
         if error:
-            known = isinstance(error, LnReproError)
+            text, status = described(error)
             with suppress(OSError), self.log.open("a", encoding="utf-8") as log:  # its directory may be gone
-                print(error if known else described(error), file=log)
-            status = error.exit_code if isinstance(error, LnReproError) else 1
+                print(text, file=log)
         os.close(self.lock)
         with suppress(ConnectionError):
             self.worker.send(str(status).encode())
