@@ -1,9 +1,7 @@
 """A trial of a user's own scheme: a mistake in its file is reported before anything is prepared or trained."""
 
 import sys
-from collections.abc import Iterator
 from contextlib import redirect_stdout
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import torch
@@ -17,15 +15,7 @@ from ln_repro.model.residual import Residual
 from ln_repro.model.schemes.registry import failure
 
 SIZES = ((5, 2), (8, 3))
-"""Lengths and numbers of the sentences that a scheme is tried on."""
-Name = tuple[str, str]  # those of a module and its attribute
-
-
-class State(NamedTuple):
-    """What the residual connections of a stack have: the names of what checkpoints contain, the rest with values."""
-
-    saved: list[Name]
-    other: dict[Name, Any]
+"""Lengths and numbers of the sentences that a scheme is tried on, first in evaluation, then in training."""
 
 
 def try_own_scheme(experiment: Experiment) -> None:
@@ -35,10 +25,23 @@ def try_own_scheme(experiment: Experiment) -> None:
         UserError: the scheme fails, does not return a tensor of its input's shape, or changes state that checkpoints do
             not contain; the message has the file's line.
     """
-    scheme, model = experiment.norm_file, experiment.model
+    scheme = experiment.norm_file
     if scheme is None or scheme.path is None:  # without a path, the text is that of an earlier run
         return
-    x = torch.empty(0)
+    try:
+        with redirect_stdout(sys.stderr):  # what the scheme prints
+            shape = Shape.of(experiment.model_copy(update={"norm": f"{scheme.path}:{scheme.class_name}"}))
+            for kind in (EncoderLayer,) if shape.encoder_only else (EncoderLayer, DecoderLayer):
+                _try_stack(kind, shape, experiment.init, f"norm.file: {scheme.class_name}.forward in {scheme.path}")
+    except LnReproError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise failure(error, str(scheme.path)) from error
+
+
+def _try_stack(kind: type[EncoderLayer] | type[DecoderLayer], shape: Shape, init_name: str, forward: str) -> None:
+    """Initialise a stack and pass random numbers forward and backward; ``forward`` begins the message of an error."""
+    stack, x = Stack(kind, shape), torch.empty(0)
 
     def check(residual: Residual, _: object, output: object) -> None:
         if isinstance(output, tuple) and not residual.place.last_in_stack:
@@ -51,52 +54,51 @@ def try_own_scheme(experiment: Experiment) -> None:
             elif output.shape == x.shape:
                 return
         raise UserError(
-            f"norm.file: {scheme.class_name}.forward in {scheme.path} returns {found} for {residual.place.kind} of "
-            f"layer {residual.place.layer}; expected a tensor of the input's shape {tuple(x.shape)}"
+            f"{forward} returns {found} for {residual.place.kind} of layer {residual.place.layer}; expected a tensor "
+            f"of the input's shape {tuple(x.shape)}"
         )
 
-    try:
-        with redirect_stdout(sys.stderr):  # what the scheme prints
-            shape = Shape.of(experiment.model_copy(update={"norm": f"{scheme.path}:{scheme.class_name}"}))
-            for kind in (EncoderLayer,) if shape.encoder_only else (EncoderLayer, DecoderLayer):
-                stack = Stack(kind, shape)
-                for module in stack.modules():
-                    if isinstance(module, Residual):
-                        module.register_forward_hook(check)
-                projection = stack.scheme.projection(model.width, 4)
-                init.initialise([nn.Embedding(4, model.width, 1)], [stack], projection, experiment.init)
-                states = [_state(stack)]
-                for training, size in zip((False, True), SIZES, strict=True):
-                    x = torch.randn(*size, model.width)
-                    context = [None] if kind is EncoderLayer else [x, None, None]
-                    output = projection(stack.train(training)(x, *context))
-                    states.append(_state(stack))
-                output.sum().backward()
-                for what, name in (lost for pair in pairwise(states) for lost in _lost(*pair)):
-                    raise UserError(
-                        f"norm.file: {scheme.class_name}.forward in {scheme.path} {what} {name!r}, which a checkpoint "
-                        "would lack; make parameters and, with register_buffer, what changes in __init__"
-                    )
-    except LnReproError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise failure(error, str(scheme.path)) from error
+    for module in stack.modules():
+        if isinstance(module, Residual):
+            module.register_forward_hook(check)
+    projection = stack.scheme.projection(shape.width, 4)
+    init.initialise([nn.Embedding(4, shape.width, 1)], [stack], projection, init_name)
+    for training, size in zip((False, True), SIZES, strict=True):
+        x = torch.randn(*size, shape.width)
+        context = [None] if kind is EncoderLayer else [x, None, None]
+        before = _attributes(stack)
+        output = projection(stack.train(training)(x, *context))
+        if change := _unsaved_change(before, _attributes(stack)):
+            raise UserError(
+                f"{forward} {change}, which a checkpoint would lack; make parameters and, with register_buffer, what "
+                "changes in __init__"
+            )
+    output.sum().backward()
 
 
-def _state(stack: Stack) -> State:
-    """Return the attributes of the residual connections of a stack."""
-    state = State([], {})
+class Attributes(NamedTuple):
+    """The attributes of a stack's residual connections, by the names of a module and of its attribute."""
+
+    saved: list[tuple[str, str]]  # in checkpoints
+    other: dict[tuple[str, str], Any]
+
+
+def _attributes(stack: Stack) -> Attributes:
+    attributes = Attributes([], {})
     for path, module in stack.named_modules():
         if isinstance(module, Residual):
-            state.saved.extend((path, name) for name in module.state_dict())
+            attributes.saved.extend((path, name) for name in module.state_dict())
             other = {name: value for name, value in vars(module).items() if name[0] != "_" and name != "training"}
-            state.other.update({(path, name): value for name, value in other.items()})
-    return state
+            attributes.other.update({(path, name): value for name, value in other.items()})
+    return attributes
 
 
-def _lost(before: State, after: State) -> Iterator[tuple[str, str]]:
-    """Yield what a checkpoint would lack: what the forward pass "makes" or "changes", and its name."""
-    yield from (("makes", key[1]) for key in after.saved if key not in before.saved)
+def _unsaved_change(before: Attributes, after: Attributes) -> str | None:
+    """Return what a forward pass makes or changes that a checkpoint would lack; None if there is nothing."""
+    for key in after.saved:
+        if key not in before.saved:
+            return f"makes {key[1]!r}"
     for key, value in after.other.items():
         if key in before.saved or before.other.get(key, value) is not value:  # a new one may be no more than a note
-            yield "changes", key[1]
+            return f"changes {key[1]!r}"
+    return None
