@@ -224,44 +224,59 @@ class Build:
             UserError: a line of valid or test has no text or is too long, or segmented training text is not what the
                 merges make of its words.
         """
-        corpus, left_out, kept = self.corpus, list[int](), 0
+        left_out, remaining = list[int](), 0
         routed = {split: self._routed(split) for split in self.counts}
         for origin, rows in self._over(partial(segment, codes=self.codes), routed, "cleaning and segmenting"):
-            for (number, split, raw, text), bpe in rows:
-                if split == "train" and corpus.style(split).segmented and bpe != raw:
-                    side = next(side for side, line in enumerate(bpe) if line != raw[side])
-                    raise UserError(
-                        f"{self._place(origin, number, side)}: the line {raw[side][:80]!r} is not in lower-case BPE by "
-                        f"the given merges, which make {bpe[side][:80]!r} of it; {corpus.by_hand}"
-                    )
-                lengths = [len(line.split()) for line in bpe]
-                if self.data.name in LABELLED and all(lengths):
-                    lengths = [sum(lengths) + 2] * 2  # the model reads both sides as one, with three marks
-                misfit = next((side for side, length in enumerate(lengths) if not 0 < length <= corpus.longest), None)
-                if misfit is not None and split != "train":
-                    excess = f"{lengths[misfit]} subwords, more than {corpus.longest}"
-                    raise UserError(
-                        f"{self._place(origin, number, misfit)}: the line {raw[misfit][:80]!r} has "
-                        f"{excess if lengths[misfit] else 'no printable text'}; remove the {corpus.unit}"
-                    )
-                if misfit is not None or (split == "train" and not corpus.keep(bpe)):
-                    left_out.append(number)
-                    continue
-                kept += split == "train"
-                kinds = {"text": text} if split == "train" else {"raw": raw, "text": text}
+            for row, bpe in rows:
+                number, split, raw, text = row
+                misfit = self._misfit(bpe)
+                if split != "train":
+                    if misfit:
+                        side, problem = misfit
+                        raise UserError(f"{self._line(origin, row, side)} has {problem}; remove the {self.corpus.unit}")
+                    kinds = {"raw": raw, "text": text}
+                else:
+                    self._check_merges(origin, row, bpe)
+                    if misfit or not self.corpus.keep(bpe):
+                        left_out.append(number)
+                        continue
+                    remaining += 1
+                    kinds = {"text": text}
                 yield split, kinds if self.data.only else {**kinds, "bpe": bpe}
-        if count := len(left_out):
-            which = ", ".join([*map(str, left_out[:NAMED]), *["..."] * (count > NAMED)])
+        if left_out:
+            numbers = ", ".join(map(str, left_out[:NAMED])) + (", ..." if len(left_out) > NAMED else "")
             self.report(
-                f"{corpus.name}: {count} of {count + kept} training pairs left out, {corpus.cleaned}: "
-                f"{'numbers' if count > 1 else 'number'} {which}"
+                f"{self.corpus.name}: {len(left_out)} of {len(left_out) + remaining} training pairs left out, "
+                f"{self.corpus.cleaned}: {'numbers' if len(left_out) > 1 else 'number'} {numbers}"
             )
 
-    def _place(self, split: str, number: int, side: int) -> str:
-        """Return file and number of a line, as far as they are known, for messages."""
+    def _misfit(self, bpe: Pair) -> tuple[int, str] | None:
+        """Return the first side of a pair that is empty or too long for the model, and which it is; None if all fit."""
+        lengths = [len(line.split()) for line in bpe]
+        if self.data.name in LABELLED and all(lengths):
+            first, second, _ = lengths
+            lengths = [first + second + 3]  # the model reads both sentences as one, with three marks
+        for side, length in enumerate(lengths):
+            if not 0 < length <= self.corpus.longest:
+                return side, f"{length} subwords, more than {self.corpus.longest}" if length else "no printable text"
+        return None
+
+    def _check_merges(self, origin: str, row: Routed, bpe: Pair) -> None:
+        """Raise `UserError` if training text that is segmented already is not what the merges make of its words."""
+        _, split, raw, _ = row
+        if self.corpus.style(split).segmented and bpe != raw:
+            side = next(side for side, line in enumerate(bpe) if line != raw[side])
+            raise UserError(
+                f"{self._line(origin, row, side)} is not in lower-case BPE by the given merges, which make "
+                f"{bpe[side][:80]!r} of it; {self.corpus.by_hand}"
+            )
+
+    def _line(self, split: str, row: Routed, side: int) -> str:
+        """Return a line of a split from `Corpus.read`, with file and number as far as they are known, for messages."""
+        number, _, raw, _ = row
         name = f"{split}.{list(self.sides)[side]}"
         place = str(self.files.get(name, f"{self.corpus.name}: {name}"))
-        return f"{place}:{number}" if self.corpus.numbered else place
+        return f"{place}{f':{number}' if self.corpus.numbered else ''}: the line {raw[side][:80]!r}"
 
     def _subwords(self, side: str) -> Counter[str]:
         """Return the number of each subword in the training set."""
