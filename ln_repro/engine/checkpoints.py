@@ -92,7 +92,8 @@ class Checkpoints:
         """
         entries = self.entries()
         weights = [entry for entry in entries if entry.kind == "weights" and entry.epoch in needed]
-        limit = min((entry.update for entry in weights if not self._check_or_set_aside(entry, warn)), default=math.inf)
+        damaged = [entry.update for entry in weights if not self._check_or_set_aside(entry, warn)]
+        limit = min(damaged, default=math.inf)
         for entry in reversed(entries):
             if entry.kind == "state" and entry.update < limit and self._check_or_set_aside(entry, warn):
                 return entry

@@ -32,8 +32,8 @@ def outside_vmap(compute: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def call(*args: Any, **kwargs: Any) -> Tensor:
         level = _functorch.maybe_current_level()
         assert level is not None
-        plain = {key: _functorch._unwrap_batched(x, level) for key, x in enumerate(args) if differs(x)}
-        rows = next(x.size(dim) for x, dim in plain.values())
+        tensor, dim = next(_functorch._unwrap_batched(value, level) for value in args if differs(value))
+        rows = tensor.size(dim)
 
         def unwrapped(value: Any) -> Any:
             if not isinstance(value, Tensor):
