@@ -23,10 +23,10 @@ Series = dict[str, list[float]]
 
 
 @dataclass(frozen=True)
-class Part:
+class CheckResult:
     """The result of a check: the worst verdict over its settings."""
 
-    part: str
+    part: str  # name of the model
     quantity: str
     interval: Interval  # the smallest around those of all settings
     rule: str
@@ -48,28 +48,29 @@ def finding(id: str, measured: Measured) -> Json:
     why the finding is inconclusive, and what only ``--full`` measures.
     """
     checks = [check for check in CHECKS if check.claim == id]
-    parts = [part for check in checks if (part := examine(check, measured))]
-    judged = [part for part in parts if part.verdict != REPORTED]
-    result = intervals.all_of(part.verdict for part in judged)
-    missing = dict.fromkeys(check.part for check in checks if check.part not in {part.part for part in parts})
-    settings = {f"{part.part}: {part.quantity}: {part.rule}": part.settings for part in parts}
-    notes = [f"{part.part}: {part.why}" for part in judged if part.why and result == INCONCLUSIVE]
+    results = [result for check in checks if (result := examine(check, measured))]
+    judged = [result for result in results if result.verdict != REPORTED]
+    verdict = intervals.all_of(result.verdict for result in judged)
+    measured_parts = {result.part for result in results}
+    missing = dict.fromkeys(check.part for check in checks if check.part not in measured_parts)
+    settings = {f"{result.part}: {result.quantity}: {result.rule}": result.settings for result in results}
+    notes = [f"{result.part}: {result.why}" for result in judged if result.why and verdict == INCONCLUSIVE]
     notes += [f"not measured: {', '.join(missing)} (--full)"] if missing else []
     return {
         "id": id,
         **STATEMENTS[id]._asdict(),
         "values": {place: mean for place, (mean, *_) in CURVES[id](measured).items()} if id in CURVES else settings,
         "quantity": checks[0].quantity,
-        "interval": parts[0].interval if parts else (-math.inf, math.inf),
+        "interval": results[0].interval if results else (-math.inf, math.inf),
         "rule": "; ".join(settings),
-        "verdict": result,
-        "seeds": min((part.seeds for part in judged), default=0),
-        "parts": [vars(part) for part in parts],
+        "verdict": verdict,
+        "seeds": min((result.seeds for result in judged), default=0),
+        "parts": [vars(result) for result in results],
         "note": "; ".join(notes) or None,
     }
 
 
-def examine(check: Check, measured: Measured) -> Part | None:
+def examine(check: Check, measured: Measured) -> CheckResult | None:
     """Return the result of a check; None if nothing was measured for it."""
     settings, samples = dict[str, Interval](), list[list[float]]()
     groups = grouped(select(measured, check.what, check.where), lambda unit: tuple(unit[name] for name in check.by))
@@ -82,15 +83,15 @@ def examine(check: Check, measured: Measured) -> Part | None:
     if not samples:
         return None
     verdicts = [decide(check, values) for values in samples]
-    result = REPORTED if check.how == REPORTED else intervals.all_of(verdict for verdict, _ in verdicts)
-    why = next((why for _, why in verdicts if why), None) if result == INCONCLUSIVE else None
+    worst = REPORTED if check.how == REPORTED else intervals.all_of(verdict for verdict, _ in verdicts)
+    why = next((why for _, why in verdicts if why), None) if worst == INCONCLUSIVE else None
     around, seeds = hull([*settings.values()]), min(map(len, samples))
-    return Part(check.part, check.quantity, around, check.rule, result, seeds, settings, why)
+    return CheckResult(check.part, check.quantity, around, check.rule, worst, seeds, settings, why)
 
 
-def hull(intervals: Sequence[Interval]) -> Interval:
+def hull(spans: Sequence[Interval]) -> Interval:
     """Return the smallest interval that contains all of the given ones."""
-    return min(low for low, _ in intervals), max(high for _, high in intervals)
+    return min(low for low, _ in spans), max(high for _, high in spans)
 
 
 def interval(check: Check, values: Sequence[float]) -> Interval:
