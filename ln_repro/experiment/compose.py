@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from ln_repro.errors import UserError
-from ln_repro.experiment.launcher_options import given, typed
+from ln_repro.experiment.launcher_options import option_value, typed
 from ln_repro.experiment.name import Name
 from ln_repro.experiment.registry import register, registered, yaml_files
 from ln_repro.experiment.settings import Experiment, build
@@ -105,7 +105,7 @@ def launcher(name: str, options: Sequence[str]) -> Json:
         content = OmegaConf.merge(*(yaml.load(file.read_text("utf-8"), yaml.BaseLoader) or {} for file in files))
         for option in options:
             key, _, text = option.partition("=")
-            OmegaConf.update(content, key, given(key, text))
+            OmegaConf.update(content, key, option_value(key, text))
         return {key: typed(key, value) for key, value in _plain(content).items()}
     except FileNotFoundError:
         raise UserError(f"launcher: there is no file {name}") from None
@@ -176,7 +176,8 @@ def values_of(overrides: Sequence[str]) -> dict[str, str]:
 def with_own_norm(overrides: Sequence[str]) -> list[str]:
     """Replace ``norm=NAME norm.file=PATH`` by the overrides of `conf/norm/own.yaml`."""
     values = values_of(overrides)
-    if "norm.file" not in values and (values.get("norm") != "own" or "norm_file.name" in values):
+    replaced = "norm_file.name" in values  # by an earlier call
+    if "norm.file" not in values and (replaced or values.get("norm") != "own"):
         return list(overrides)
     if not values.get("norm.file") or not values.get("norm"):
         raise UserError("norm.file: give norm=NAME norm.file=PATH, a class and the Python file that defines it")

@@ -21,7 +21,7 @@ WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
 """The only text, in upper or lower case, that means something else."""
 
 
-def given(key: str, text: str) -> Any:
+def option_value(key: str, text: str) -> Any:
     """Return the value of an option on the command line, where ``[a|b]&c`` is text although it is not YAML."""
     try:
         value = yaml.load(text, yaml.BaseLoader)

@@ -18,8 +18,8 @@ ARMS = {
     **dict.fromkeys(("mrpc", "rte", "minimrpc", "minirte"), CLASSIFICATION),
 }
 """The arms of settings; those not listed are translation settings and have all arms except `MASKED_LM_ONLY`."""
-ALONE = {"own", "admin_closed"}
-"""Names in `conf/norm` without arms: the user's own, and a variation of Admin that has an arm in a file."""
+WITHOUT_ARMS = {"own", "admin_closed"}
+"""Names in `conf/norm` without registered arms: the user's own, and a variation of Admin that has an arm in a file."""
 MASKED_LM_ONLY = MASKED_LM - {"postln_nowarm_linear"}
 
 
@@ -44,7 +44,7 @@ def registered(conf: Path) -> dict[str, RegisteredExperiment]:
     """
     settings, arms, norms = ({path.stem for path in yaml_files(conf / group)} for group in ("setting", "arm", "norm"))
     files: dict[str, tuple[str, str | None]] = {
-        f"{norm}{ramp}": (f"postln{ramp}", norm) for norm in norms - ALONE for ramp in ("_warm", "_nowarm")
+        f"{norm}{ramp}": (f"postln{ramp}", norm) for norm in norms - WITHOUT_ARMS for ramp in ("_warm", "_nowarm")
     }
     files |= {arm: (arm, None) for arm in arms}
     translation = files.keys() - MASKED_LM_ONLY
