@@ -114,16 +114,16 @@ def prepare(data: Data, root: Path, report: Report) -> Prepared:
         ready = opened(_folder(data, root, expected), expected, check=True) if expected else None
         ready = ready or _built(data, root, report)
     ready = replace(ready, published=_published(data, root, ready))
-    pairs, whole = (f"{count.get('train', 0):,}" for count in (ready.pairs, CORPORA[data.name].pairs))
+    pairs, whole = ready.pairs.get("train", 0), CORPORA[data.name].pairs.get("train", 0)
     if ready.train_percent is None and data.checksum == "strict":
         raise UserError(
-            f"{data.name}: train: {pairs} pairs, which by the number of pairs and subwords are neither the {whole} "
-            "published ones nor a part of them; use them as a different corpus with data.checksum=record"
+            f"{data.name}: train: {pairs:,} pairs, which by the number of pairs and subwords are neither the "
+            f"{whole:,} published ones nor a part of them; use them as a different corpus with data.checksum=record"
         )
     if not ready.published:
         report(f"{data.name}: not the published text, so no claim is judged from runs on it")
     elif ready.train_percent != 100:
-        report(f"{data.name}: {ready.train_percent} % of the training text, {pairs} of {whole} pairs")
+        report(f"{data.name}: {ready.train_percent} % of the training text, {pairs:,} of {whole:,} pairs")
     return ready
 
 

@@ -35,12 +35,13 @@ def again(record: Record, overrides: list[str]) -> Experiment:
     settings["stop_on_divergence"] = False  # the rule may have changed since; repeat the same number of updates
     if record.environment["device"] == "cpu":
         settings["train"]["device"] = "cpu"
-    settings |= {key: composed[key] for key in ("tracker", "paths", *({"start", "rerun"} & {*keys}))}
+    replaced = ["tracker", "paths", *(key for key in ("start", "rerun") if key in keys)]
+    settings |= {key: composed[key] for key in replaced}
     if record.settings.get("start") and not settings["start"]:
         raise UserError("start: the record's run began with the weights of another one; give start=RUN@EPOCH")
     for section, name in (key.split(".") for key in keys if key.startswith(("data.", "train."))):
         settings[section][name] = composed[section][name]
-    cuts = {*CUTS} & {*keys}
+    cuts = [key for key in CUTS if key in keys]
     if cuts:  # epochs to average or to decode may be cut off
         settings["eval"] |= {"average": 0, "epochs": None}
     experiment = build(settings)  # refuses values of the wrong type

@@ -273,8 +273,8 @@ class Session:
 
 def facts(experiment: Experiment, corpus: Prepared) -> Json:
     """Return the properties of a run's corpus for its record."""
-    unigram, source_blind = (corpus.entropy.get(name) for name in ("unigram_bits", "source_blind_bits"))
-    bits = {"unigram_bits": unigram, "source_blind_bits": source_blind if experiment.decoded_splits else None}
+    source_blind = corpus.entropy.get("source_blind_bits") if experiment.decoded_splits else None
+    bits = {"unigram_bits": corpus.entropy.get("unigram_bits"), "source_blind_bits": source_blind}
     pairs = {f"{split}_pairs": number for split, number in corpus.pairs.items()}
     part = {"train_percent": corpus.train_percent} if corpus.published and corpus.train_percent != 100 else {}
     return {"name": corpus.name, "published": corpus.published, **part, "fingerprint": corpus.fingerprint,
