@@ -174,7 +174,7 @@ class Build:
         """Apply a function to chunks of the splits, in several processes if there is much text; show the progress."""
 
         def chunks() -> Iterator[tuple[str, list[Row]]]:
-            for split in sorted(splits, key="train".__eq__):  # train last
+            for split in sorted(splits, key=lambda split: split == "train"):  # train last
                 rows = iter(splits[split])
                 while chunk := list(islice(rows, CHUNK_SIZE)):
                     yield split, chunk

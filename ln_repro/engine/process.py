@@ -27,7 +27,7 @@ update would take a tenth of its time on a CPU."""
 STOP_SECONDS = 60.0
 """Time that a worker has to save its state before it is killed."""
 KEEP_SECONDS = 60.0
-"""Idle time after which the process is stopped. Starting it takes seconds, which matters if epochs are short."""
+"""Idle time after which the decoding process is stopped. Starting it takes seconds, which matters for short epochs."""
 
 
 class Worker(subprocess.Popen[bytes]):

@@ -35,7 +35,7 @@ class StopRequest:
         self._requested = True
 
     def watch_input(self) -> None:
-        """Read standard input; when its end shows that the command has ended, stop, at last after `GRACE_SECONDS`."""
+        """Read standard input; its end means that the command has ended: stop, after `GRACE_SECONDS` at the latest."""
         threading.Thread(target=self._watch_input, daemon=True).start()
 
     def input_lines(self) -> Iterator[str]:

@@ -32,7 +32,7 @@ def again(record: Record, overrides: list[str]) -> Experiment:
     overrides = with_checked_scheme(settings, record.id, overrides)
     tracker = [] if "tracker" in keys else ["tracker=none"]  # the original run may be tracked under the same id
     composed = compose([f"exp={next(iter(experiments()))}", *tracker, *overrides])
-    settings["stop_on_divergence"] = False  # the rule may have changed since; repeat the same number of updates
+    settings["stop_on_divergence"] = False  # the rule may have changed since, and end the run too early
     if record.environment["device"] == "cpu":
         settings["train"]["device"] = "cpu"
     replaced = ["tracker", "paths", *(key for key in ("start", "rerun") if key in keys)]

@@ -38,7 +38,7 @@ def per_token(logs: Iterable[Log]) -> dict[str, float]:
 class LnTask(FairseqTask):
     """A task on a binarised corpus, with its own validation metrics: fairseq's meters round to three digits."""
 
-    source_dictionary: Dictionary = None  # it and the next one in place of fairseq's properties
+    source_dictionary: Dictionary = None  # like the next one, in place of fairseq's property
     target_dictionary: Dictionary = None
 
     def __init__(self, experiment: Experiment, corpus: Path) -> None:

@@ -45,7 +45,7 @@ class Joint:
         self.matrix.requires_grad_()
 
     def add_up_gradients(self, samples: list[Batch]) -> list[Gradients]:
-        """Set the gradients of all rows, like each trainer's own method; return what that returns for each row."""
+        """Set the gradients of all rows as each trainer alone would, and return the logs and the factor of each row."""
         trainer, logs, tokens = self.trainers[0], [], 0
         self.gradients.zero_()
         for sample in trainer.seeded(samples):

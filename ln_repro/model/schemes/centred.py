@@ -56,13 +56,13 @@ class CentredGradient(Centred):
 
 
 class CentredFull(Centred):
-    """Centred, with branches that are before training as large as those of Post-LN."""
+    """Centred, with branches that, before training, are as large as those of Post-LN."""
 
     factors: ClassVar[dict[Kind, float]] = {"self_attn": 1 / DISTINCT["self_attn"], "ffn": 1 / DISTINCT["ffn"]}
 
 
 class Shrunk(Residual):
-    """Post-LN whose encoder's branches are before training as small as those of `Centred`, but not centred."""
+    """Post-LN whose encoder's branches, before training, are as small as those of `Centred`, but not centred."""
 
     factors: ClassVar[dict[Kind, float]] = DISTINCT
 
