@@ -89,7 +89,7 @@ def submit_unfinished(
         in_queue = states_in_queue(runs)
         todo = [p for p in plan if not (p.done or p.name in in_queue or p.folder.holder)]
         together = stacks([p for p in todo if not cancellations.pending(p.name)], size)
-        if together:
+        if together and not submitted_files(runs):  # otherwise, Slurm has responded above
             slurm.queue()  # raises before anything is written as submitted
         for first in range(0, len(together), slurm.ARRAY_SIZE):
             part, tag = together[first : first + slurm.ARRAY_SIZE], f"ln-repro-{uuid.uuid4().hex}"

@@ -361,6 +361,7 @@ def test_only_runs_that_are_not_finished_queued_or_running_are_submitted(queue, 
     with acquire(held.folder.path):
         (job,) = submitted(plan)
     assert [run.name for run in job.plan] == [missing.name]
+    assert len((tmp_path / "asked").read_text().splitlines()) == 1
 
 
 def test_runs_that_were_cancelled_while_the_corpus_was_prepared_are_not_submitted(submitted, queue, tmp_path):
