@@ -97,8 +97,7 @@ class RunFolder:
         """Remove the failure of the last session, and rename a damaged record."""
         (self.path / FAILURE).unlink(missing_ok=True)
         if self.record is None and (record := self.path / RECORD).exists():
-            record.replace(record.with_name(f"{RECORD}.damaged"))
-            say(f"{RECORD} is damaged: renamed to {RECORD}.damaged")
+            say(f"{RECORD} is damaged: renamed to {_set_aside(record, 'damaged').name}")
 
     def finish(self, record: Record, samples: Sequence[tuple[str, str, str]]) -> None:
         """Write the samples, if there are any, and then the record, which marks the run as finished."""
@@ -119,8 +118,7 @@ class RunFolder:
 
     def set_aside(self) -> Path:
         """Rename the directory so that a new run can use its name; return the new path."""
-        names = (self.path.with_name(f"{self.path.name}.old{number}") for number in itertools.count(1))
-        return self.path.rename(next(name for name in names if not name.exists()))
+        return _set_aside(self.path, "old")
 
 
 def runs_under(folder: Path) -> list[RunFolder]:
@@ -150,6 +148,12 @@ def _readable(run: RunFolder) -> bool:
     except OSError as error:  # for example another user's
         warn(f"{error.filename} is ignored: {error.strerror}")
         return False
+
+
+def _set_aside(path: Path, end: str) -> Path:
+    """Rename a file or directory to its name with ``end`` and the first number that is free; return the new path."""
+    names = (path.with_name(f"{path.name}.{end}{number}") for number in itertools.count(1))
+    return path.rename(next(name for name in names if not name.exists()))
 
 
 def write_json(path: Path, value: Mapping[str, object]) -> None:

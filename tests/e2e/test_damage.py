@@ -19,9 +19,9 @@ def test_a_truncated_record_and_events_are_completed(finished, expected):
     status, out, _ = run.call_here("status", "--json")
     assert status == 0 and json.loads(out)[0]["state"] == "failed"
     error = run.complete()
-    assert "renamed to record.json.damaged" in error and "Traceback" not in error
+    assert "renamed to record.json.damaged1" in error and "Traceback" not in error
     assert outcome(run.folder) == expected
-    assert len((run.folder / "record.json.damaged").read_text()) == 400
+    assert len((run.folder / "record.json.damaged1").read_text()) == 400
 
 
 def test_lost_hypotheses_are_decoded_again(finished, expected):

@@ -62,6 +62,15 @@ def test_a_failure_is_told_until_the_next_session(run):
     assert run.state == "interrupted"
 
 
+def test_damaged_records_are_renamed_and_never_overwritten(run, capsys):
+    run.path.mkdir(parents=True)
+    for number in (1, 2):
+        (run.path / "record.json").write_text(f"{number}")
+        run.begin(print)
+        assert f"record.json is damaged: renamed to record.json.damaged{number}\n" in capsys.readouterr().out
+    assert [(run.path / f"record.json.damaged{number}").read_text() for number in (1, 2)] == ["1", "2"]
+
+
 def test_a_worker_that_outlives_its_command_still_holds_the_directory(run):
     with run.lock() as ours:
         worker = subprocess.Popen(["sleep", "3600"], pass_fds=(ours.descriptor,))
