@@ -54,6 +54,10 @@ def hydra_app() -> Iterator[Any]:
             yield app
     except BrokenPipeError:
         raise
+    except UnicodeDecodeError as error:  # does not say in which file
+        paths = [path for folder in (_own, CONF) if folder for path in yaml_files(folder, "**/*.yaml")]
+        place = next((f"{path}: " for path in paths if error.object in path.read_bytes()), "")
+        raise UserError(f"{place}{_one_line(error)}") from None
     except _complaints() as error:
         raise UserError(_one_line(error)) from None
 

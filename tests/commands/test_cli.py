@@ -222,6 +222,15 @@ def test_a_grid_of_ones_own_that_cannot_be_used_is_one_line(content, message, re
     assert message in refused("sweep grid=mine --dry-run --config-dir own")
 
 
+@pytest.mark.parametrize("name", ["exp/mine.yaml", "setting/mine.yaml"])
+def test_a_file_of_ones_own_that_is_not_text_is_named(name, own, refused):
+    (own / "exp" / "mine.yaml").write_text("# @package _global_\ndefaults:\n  - /setting: mine\n")
+    with (own / name).open("ab") as file:
+        file.write(b"# \xff\n")
+    message = refused(["run", "exp=mine", "--cfg", "job", "--config-dir", str(own)])
+    assert f"{own / name}: settings must be UTF-8 text, but 'utf-8' codec can't decode" in message
+
+
 def test_the_list_of_experiments_has_every_arm_of_every_setting(call):
     text = call("run", "--list")[1]
     assert max(map(len, text.splitlines())) <= 80
