@@ -103,10 +103,14 @@ def parse_request(words: Sequence[str]) -> SweepRequest:
         key, equals, value = word.partition("=")
         if not equals:
             raise UserError(f"expected key=value, got {word!r} (a grid is grid=NAME)")
-        if key in SweepRequest.model_fields.keys() - {"settings", "launcher_options"}:
-            arguments[key] = tuple(dict.fromkeys(value.split(","))) if key in ("arms", *AXES) else value
-            if key == "seeds":
-                arguments[key] = seed_numbers(value)
+        if key in ("arms", *AXES):
+            if not all(value.split(",")):
+                raise UserError(f"{key}: expected a list ({key}=A,B), got {value!r}; leave it out for the grid's own")
+            arguments[key] = tuple(dict.fromkeys(value.split(",")))
+        elif key == "seeds":
+            arguments[key] = seed_numbers(value)
+        elif key in SweepRequest.model_fields.keys() - {"settings", "launcher_options"}:
+            arguments[key] = value
         elif key.startswith("launcher."):
             options.append(word.partition(".")[2])
         else:

@@ -78,6 +78,8 @@ def test_seeds_are_a_number_a_range_or_a_list(text, seeds, planned):
     [
         ("", "grid: no grid is given; use grid=NAME (arena, bert, depth, "),
         ("grid=rates arms=postln_wram", "arms: postln_wram is not defined for toy; nearest: postln_warm"),
+        ("grid=rates arms=", "arms: expected a list (arms=A,B), got ''; leave it out"),
+        ("grid=rates rates=1e-3,", "rates: expected a list (rates=A,B), got '1e-3,'"),
         ("grid=rates lr=1e-3", "lr: is an axis of this grid; give rates=A,B,C"),
         ("grid=depth depths=2.5", "model.layers: "),
         ("grid=rates rates=1,fast", "rates.1: input should be a valid number, "),
