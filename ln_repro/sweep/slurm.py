@@ -97,7 +97,7 @@ def require(options: Json, dry_run: bool = False) -> None:
         raise UserError(f"launcher: slurm needs submitit ({INSTALL})") from None
     try:
         submitit.AutoExecutor("unused", cluster="debug").update_parameters(**_parameters(options))
-    except (AssertionError, NameError) as error:
+    except (AssertionError, NameError, ValueError) as error:  # the last for srun_args with an open quotation mark
         what, _, _ = " ".join(str(error).split()).partition(". Valid arguments")
         raise UserError(f"launcher: {what}; for the options, see conf/slurm.yaml") from None
     if not dry_run and not shutil.which("sbatch"):

@@ -319,6 +319,7 @@ def test_without_a_gpu_here_the_precision_of_jobs_with_one_is_named(words, warne
         ("launcher=named.yaml", "launcher.partition: expected a value without names, got {'a': '1'}"),
         ("launcher=slurm launcher.use_srun=no", "launcher.use_srun: expected true or false, got 'no'"),
         ("launcher=slurm launcher.partion=gpu --dry-run", "launcher: Unknown argument 'part"),
+        ("launcher=open.yaml --dry-run", "launcher: No closing quotation; for the options, see conf/slurm.yaml"),
         ("launcher=slurm --detach --fail-fast", "--fail-fast: needs a sweep that waits"),
     ],
 )
@@ -329,6 +330,7 @@ def test_a_launcher_that_cannot_be_used_is_refused_before_anything_is_prepared(
     (empty_place / "torn.yaml").write_text("a: [")
     (empty_place / "twice.yaml").write_text("qos: a\nqos: b\n")
     (empty_place / "named.yaml").write_text("partition: {a: 1}\n")
+    (empty_place / "open.yaml").write_text("srun_args: --job-name='a\n")
     (empty_place / "commented.yaml").write_text("additional_parameters: {comment: a}\n")
     monkeypatch.setenv("PATH", str(empty_place))
     refused(f"sweep grid=design precision=fp32 {words}", message)
