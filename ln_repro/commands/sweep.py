@@ -17,7 +17,7 @@ from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.experiment.compose import launcher, search_also
 from ln_repro.experiment.precision import resolve_precision
 from ln_repro.records import archive
-from ln_repro.records.status import aligned, summary
+from ln_repro.records.status import aligned, summary, with_queue
 from ln_repro.sweep import slurm
 from ln_repro.sweep.cluster import queue_of, states_in_queue, submit_unfinished, watch
 from ln_repro.sweep.devices import cpu_device, gpu_devices
@@ -100,13 +100,13 @@ def _show(request: SweepRequest, plan: Sequence[PlannedRun], options: argparse.N
         say("ids, which depend on the corpus, are not known: some of its files have not been found")
     flags = [f"--config-dir={options.config_dir}"] if options.config_dir else []
     queue = queue_of(plan[0].experiment.paths.runs)
-    rows = [COLUMNS, *(planned.row(queue, flags) for planned in plan)]
+    states = [with_queue(planned.state, planned.name, queue) for planned in plan]
+    rows = [COLUMNS, *(planned.row(state, flags) for planned, state in zip(plan, states, strict=True))]
     print(aligned(rows, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
-    states = summary(queue.get(planned.name, planned.state) for planned in plan)
     devices = ("CPU",) if plan[0].experiment.train.device == "cpu" else ("GPU", "CPU")  # a cluster may have either
     if request.local and devices[1:]:
         devices = ("GPU",) if gpu.default().name else ("CPU",)
-    print(f"{states}{estimate(plan, archive.records_folder(), devices)}")
+    print(f"{summary(states)}{estimate(plan, archive.records_folder(), devices)}")
 
 
 def _run_here(

@@ -44,15 +44,18 @@ def status_of(run: RunFolder, planned: Json | None = None, queue: Mapping[str, s
     ``planned`` are the settings and the id of one whose directory may not exist yet, ``queue`` has the states of those
     in a cluster's queue, by the names of their directories.
     """
-    experiment, state = run.experiment or planned or {}, run.state
-    if state in OPEN and queue:
-        state = queue.get(run.path.name, state)
+    experiment, state = run.experiment or planned or {}, with_queue(run.state, run.path.name, queue or {})
     record = run.record if state in ("finished", "diverged") else None
     steps = [event for event in run.events.read() if event["kind"] == "train"]
     last: Event = steps[-1] if steps else {"update": 0, "loss": None}
     bleu = record.bleu.test.score if record and record.bleu.test else None
     fields: Json = {name: experiment.get(name) for name in ("id", "exp", "seed", "lr")}
     return RunStatus(**fields, state=state, update=last["update"], loss=last.get("loss"), bleu=bleu, dir=str(run.path))
+
+
+def with_queue(state: str, name: str, queue: Mapping[str, str]) -> str:
+    """Return the state of a run: that in a cluster's queue, unless its directory says that it runs or has ended."""
+    return queue.get(name, state) if state in OPEN else state
 
 
 def summary(states: Iterable[str]) -> str:

@@ -3,7 +3,7 @@
 import json
 import shlex
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -83,13 +83,13 @@ class PlannedRun:
         record = self.kept or self.folder.record
         return record is not None and record.lacks_probes(self.experiment)
 
-    def row(self, queue: Mapping[str, str], flags: Sequence[str] = ()) -> tuple[str, ...]:
-        """Return a row of the table; ``queue`` has the states of queued runs by name. Padding counts as tokens."""
+    def row(self, state: str, flags: Sequence[str]) -> tuple[str, ...]:
+        """Return a row of the table, whose command has additional ``flags``. Padding counts as tokens."""
         train = self.experiment.train
         tokens = self.rate.total * train.max_tokens * train.batches_per_update / 1e6
         command = shlex.join(["ln-repro", "run", *self.run.overrides, *flags])
         return (
-            self.id or "-", queue.get(self.name, self.state), f"{self.experiment.lr:g}", str(self.rate.total),
+            self.id or "-", state, f"{self.experiment.lr:g}", str(self.rate.total),
             f"{tokens:.1f}", f"{self.rate.sum():.4g}", command,
         )  # fmt: skip
 

@@ -344,6 +344,20 @@ def test_a_dry_run_needs_neither_submitit_nor_slurm(empty_place, monkeypatch, ca
     refused(words, "launcher: slurm needs submitit (")
 
 
+def test_a_run_that_has_ended_elsewhere_is_finished_although_its_job_still_waits(queue, empty_place, tmp_path, call):
+    words = ["sweep", "grid=design", "--only", "postln_warm", "--dry-run"]
+    id = call(*words)[1].splitlines()[1].split()[0]
+    run = empty_place / "runs" / f"toy_postln_warm-s1-{id}"
+    file = cluster.arrays(run.parent) / "ours" / f"0-{run.name}.json"
+    file.parent.mkdir(parents=True)
+    write_json(file, {})
+    queue("5_0|PENDING|ours\n")
+    assert "\n1 run: 1 queued" in call(*words)[1]
+    run.mkdir()
+    write_json(run / "record.json", record())
+    assert "\n1 run: 1 finished" in call(*words)[1]
+
+
 @pytest.mark.parametrize("responds", [True, False])
 def test_a_failed_submission_leaves_files_only_if_the_jobs_may_have_been_accepted(responds, script, tmp_path, tool):
     tool("sbatch", "echo 'Unable to contact slurm controller' >&2; exit 1")
