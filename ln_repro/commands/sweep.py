@@ -82,8 +82,10 @@ def _sweep(request: SweepRequest, composed: list[PlannedRun], options: argparse.
         + (f", {recorded} recorded" if options.skip_recorded else "")
         + (f", {unprobed} without the requested probes (ln-repro run ... rerun=true repeats one)" if unprobed else "")
     )
-    failures = (_run_here(request, plan, cancellations, options.fail_fast) if request.local
-                else _submit(request, plan, cancellations, settings, options))  # fmt: skip
+    if request.local:
+        failures = _run_here(request, plan, cancellations, options.fail_fast)
+    else:
+        failures = _submit(request, plan, cancellations, settings, options)
     if failures:
         left, causes = sum(not planned.done for planned in plan), "; ".join(failures)
         raise LnReproError(
@@ -115,12 +117,13 @@ def _run_here(
     """Run the plan on this machine; return why runs have no record."""
     first = plan[0].experiment
     on_cpu = first.train.device == "cpu" or gpu.default().name is None
-    if request.jobs_per_gpu > 1 if on_cpu else request.jobs:
-        unused, used, device = ("jobs_per_gpu", "jobs", "CPU") if on_cpu else ("jobs", "jobs_per_gpu", "GPU")
-        say(f"{unused}: without effect, as this sweep runs on a {device}; there, use {used}=N")
     if on_cpu:
+        if request.jobs_per_gpu > 1:
+            say("jobs_per_gpu: without effect, as this sweep runs on a CPU; there, use jobs=N")
         devices = [cpu_device(first.train.threads, request.jobs, request.stack or 1)]
     else:
+        if request.jobs:
+            say("jobs: without effect, as this sweep runs on a GPU; there, use jobs_per_gpu=N")
         corpora = {(planned.experiment.data, planned.experiment.paths.data) for planned in plan}
         vocabulary = max(prepare(*corpus, say).vocabulary for corpus in corpora)
         need = max(run_bytes(planned.experiment, vocabulary) for planned in plan)
