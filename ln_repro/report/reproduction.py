@@ -60,7 +60,7 @@ def differences(record: Record, ours: Record) -> list[str]:
             lines.append(f"  to run that code: git worktree add {there} {commit[:10]}")
             arm = registered_experiment(experiment.exp)
             if arm and arm.arm_key() == experiment.arm_key():  # otherwise, more settings would be needed
-                own = [f"lr={experiment.lr:g}", f"init={experiment.init}", f"model.layers={experiment.model.layers}"]
+                own = [f"lr={experiment.lr}", f"init={experiment.init}", f"model.layers={experiment.model.layers}"]
                 words = [f"exp={experiment.exp}", f"seed={experiment.seed}", *own, *interventions(experiment)]
                 lines.append(f"  PYTHONPATH={there} ln-repro run {' '.join(words)}")
     for name, part in (("corpus", "data"), ("environment", "environment"), ("setting", "settings")):
