@@ -25,6 +25,8 @@ ARMS = (
 LATEST = 32  # the update of the last probe that counts: without warm-up, Post-LN fails within a few dozen updates
 WEIGHT = "decoder.w2"  # the weight whose gradients the paper compares over layers
 STACKS = ("encoder", "decoder")
+PROBE_BATCHES = 100
+"""Minimum number of mini-batches per probe of gradients; the noise of the mean falls with the square root."""
 NEAR = 0.05  # maximum distance of a probe from the point of a run that it is to represent, as a part of the run
 Values = Sequence[tuple[int, float]]  # a measure with the seed of its run
 
@@ -38,9 +40,9 @@ def probes(run: Run, name: str, batches: int = 1) -> dict[int, Json]:
             if probe.name == name and probe.batches >= batches and probe.values is not None}  # fmt: skip
 
 
-def layer_gradients(run: Run, batches: int = 1, kind: str = "norm_of_mean") -> dict[int, list[float]]:
-    """Return the gradient norm of W2 in each decoder layer, by update."""
-    return {update: list(values[kind][WEIGHT]) for update, values in probes(run, "gradients", batches).items()}
+def layer_gradients(run: Run, kind: str = "norm_of_mean") -> dict[int, list[float]]:
+    """Return the gradient norm of W2 in each decoder layer, by update, from probes of `PROBE_BATCHES` or more."""
+    return {update: list(values[kind][WEIGHT]) for update, values in probes(run, "gradients", PROBE_BATCHES).items()}
 
 
 def unevenness(norms: Sequence[float]) -> float:
@@ -50,12 +52,12 @@ def unevenness(norms: Sequence[float]) -> float:
     return max(norms) / min(norms) if min(norms) else math.inf
 
 
-def unevenness_after(run: Run, part: float, batches: int) -> float:
+def unevenness_after(run: Run, part: float) -> float:
     """Return the unevenness of the gradients of W2 after a part of a run; NaN without a probe there.
 
     The nearest probe counts, if it is within `NEAR`; at the start, only one before training.
     """
-    gradients = layer_gradients(run, batches)
+    gradients = layer_gradients(run)
     updates = run.record.updates or 1  # 0 if the first update was not finite
     distances = ((abs(update / updates - part), update) for update in gradients)
     distance, nearest = min(distances, default=(math.inf, 0))

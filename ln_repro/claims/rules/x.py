@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, replace
 from functools import partial
 
-from ln_repro.claims.causes import ARMS, VANISHING, layer_gradients, separation, unevenness_after
+from ln_repro.claims.causes import ARMS, PROBE_BATCHES, VANISHING, layer_gradients, separation, unevenness_after
 from ln_repro.claims.criteria import Claim, Finding, OverRates, Report, Rule, Trains, Within
 from ln_repro.claims.evidence import Evidence, Rate
 from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, LOG, REPRODUCED, VERDICTS, all_of
@@ -25,8 +25,6 @@ DEPTHS = "2026-11-23T17:00Z"
 """When the rule for depths was widened from the two greater depths of a setting to any: before any deeper run."""
 SHOWN = "second amendment of the rules: their limits had been arbitrary"
 LEAST_DEPTHS = 3  # minimum number of depths for a contradiction, where the rule names none
-PROBE_BATCHES = 100
-"""Minimum number of mini-batches per probe; the noise of the mean gradient falls with the square root."""
 NON_INFERIOR_BLEU, NON_INFERIOR_NLL = -0.3, 1.02
 """A scheme matches Post-LN if its BLEU minus Post-LN's, or the ratio of the NLLs, is within this limit."""
 FEW = 1 / 3  # maximum share of the seeds that train if a scheme fails
@@ -172,7 +170,7 @@ def _over_start(run: Run, kind: str = "norm_of_mean") -> float:
 
     It is NaN if no probe averages over `PROBE_BATCHES`.
     """
-    last = {update: norms[-1] for update, norms in layer_gradients(run, PROBE_BATCHES, kind).items()}
+    last = {update: norms[-1] for update, norms in layer_gradients(run, kind).items()}
     if not last:
         return math.nan
     after = min((update for update in last if update >= run.record.axes.warmup_updates), default=max(last))
@@ -185,7 +183,7 @@ OVER_START_OF_NORMS = Metric(
 )
 UNEVEN = Metric(
     "largest over smallest gradient",
-    lambda run: max(unevenness_after(run, part, PROBE_BATCHES) for part in CHECKPOINTS), "x{} in gradient", LOG,
+    lambda run: max(unevenness_after(run, part) for part in CHECKPOINTS), "x{} in gradient", LOG,
 )  # fmt: skip
 
 
