@@ -158,9 +158,8 @@ def cancel(runs: Path, names: Sequence[str] | None, say: Report) -> None:
         jobs = submitted(runs)
         going_on = {job.name for name, job in jobs.items() if names is not None and name not in names}
         slurm.cancel({job.name for job in jobs.values()} - going_on)  # a job itself stops a part of its runs
-        files = submitted_files(runs)
-        for name in (name for name in names or () if name in jobs and jobs[name].state == "queued"):
-            if file := files.get(name):  # its job may just have ended
+        for name, file in submitted_files(runs).items():
+            if name in jobs and jobs[name].state == "queued" and (names is None or name in names):
                 file.unlink(missing_ok=True)  # no longer queued: a new sweep submits it again
     except LnReproError as error:
         jobs, failure = {}, error

@@ -160,8 +160,9 @@ def test_cancelling_a_part_of_a_stack_leaves_its_job_to_stop_it_and_cancelling_a
     messages = cancelled(tmp_path, [plan[0].name, plan[2].name])
     assert messages[:2] == [f"{plan[0].name}: job 5_0 stops it and goes on", f"{plan[2].name}: job 5_1 cancelled"]
     assert (tmp_path / "cancelled").read_text() == "5_1\n"
-    queue("5_0|RUNNING|ours\n7_0|RUNNING|somebody else's\n")
+    queue("5_0|PENDING|ours\n7_0|RUNNING|somebody else's\n")  # it has been requeued
     assert f"{plan[1].name}: job 5_0 cancelled" in cancelled(tmp_path, None)
+    assert cluster.submitted_files(tmp_path) == {}, "so that Slurm need not be asked any more"
     assert (tmp_path / "cancelled").read_text() == "5_1\n5_0\n"
 
 
