@@ -35,8 +35,10 @@ BURSTS = {
 """The ends of the names of arms with a burst, and what is reset after it."""
 
 
-def span(values: Sequence[float], form: str) -> str:
-    """Return the lowest and the highest value as text, "28 to 31", or "37" if they are the same."""
+def span(values: Sequence[float], form: str) -> str | None:
+    """Return the lowest and the highest value as text, "28 to 31", or "37" if they are the same; None of no values."""
+    if not values:
+        return None
     low, high = (f"{end:{form}}" for end in (min(values), max(values)))
     return low if low == high else f"{low} to {high}"
 
@@ -81,20 +83,21 @@ def degrees_table(evidence: Evidence) -> Table:
 
 def branches_table(archive: Archive) -> Table:
     """Return what becomes of Post-LN, by its encoder's branches: seeds that train, speed, BLEU and NLL."""
-    fast, rows = TIMES_TO_FALL[0.9], []
+    speed, rows = TIMES_TO_FALL[0.9], []
     plain = {run.seed: run for run in _newest(archive, "toy", "postln_nowarm", 0.0005)[1]}
     for arm, name in BRANCHES.items():
-        (_, runs, _), (evidence, others, star) = (_newest(archive, "toy", arm, rate) for rate in (0.0005, 0.002))
-        speeds = [fast.of(plain[run.seed], run) for run in runs if run.seed in plain]
-        row = [name, _count(evidence, others, star), f"{fast.effect(speeds).value:.2f}" if speeds else None,
-               f"{fmean(run.nll for run in runs):.3f}" if runs else None]  # fmt: skip
+        _, slow, _ = _newest(archive, "toy", arm, 0.0005)
+        speeds = [speed.of(plain[run.seed], run) for run in slow if run.seed in plain]
         evidence, runs, star = _newest(archive, "multi30k6", arm, 0.001)
-        cells = [
+        rows.append([
+            name, _count(*_newest(archive, "toy", arm, 0.002)),
+            f"{speed.effect(speeds).value:.2f}" if speeds else None,
+            f"{fmean(run.nll for run in slow):.3f}" if slow else None,
+            _count(evidence, runs, star),
             span([run.curve(TOKENISED).get(EARLY, 0.0) for run in runs], ".0f"),
             span([run.bleu for run in runs], ".0f"),
             span([run.final_nll for run in runs], ".2f"),
-        ] if runs else [None] * 3  # fmt: skip
-        rows.append([*row, _count(evidence, runs, star), *cells])
+        ])  # fmt: skip
     columns = [
         "branches", "toy, 0.002: trains", "toy, 0.0005: speed", "NLL", "Multi30k, 0.001: trains",
         f"BLEU, epoch {EARLY}", "BLEU, epoch 15", "NLL",
