@@ -50,13 +50,13 @@ def collapses(evidence: Evidence) -> list[Collapse]:
 
     At lower rates, an arm may be under-trained, which is another matter.
     """
-    found = list[Collapse]()
+    probed = list[Collapse]()
     for arm in sorted(evidence.rates.keys() & {"postln_warm", "postln_nowarm"}):
         curve = evidence.curve(arm)
         best = lowest_loss(curve)
         above = [run for rate, runs in curve.items() if rate >= best for run in runs]
-        found += [probed for run in above if (probed := collapse_of(run, evidence.trained(run)))]
-    return found
+        probed += [collapse for run in above if (collapse := collapse_of(run, evidence.trained(run)))]
+    return probed
 
 
 def collapse_of(run: Run, trains: bool) -> Collapse | None:
@@ -83,16 +83,18 @@ def draw_collapse(archive: Archive, out: Path) -> list[Path]:
     ramped = {scheme: runs for scheme in RAMPED if (runs := by_ramp(parts, scheme))}
     if not probed and not ramped:
         return []
-    ids = [run.record.id for arms in ramped.values() for of_arm in arms.values() for runs in of_arm.values()
-           for run in runs]  # fmt: skip
-    bleus = {scheme: {arm: {rate: [run.bleu for run in runs] for rate, runs in of_arm.items()}
-                      for arm, of_arm in arms.items()} for scheme, arms in ramped.items()}  # fmt: skip
-    ids = [*dict.fromkeys([*(run.id for run in probed), *ids])]
-    return [draw_once(out / "collapse.png", ids, _draw, probed, bleus)]
+    curves = [curve for arms in ramped.values() for curve in arms.values()]
+    ids = [run.id for run in probed] + [run.record.id for curve in curves for runs in curve.values() for run in runs]
+    bleus = {scheme: {arm: _bleus(curve) for arm, curve in arms.items()} for scheme, arms in ramped.items()}
+    return [draw_once(out / "collapse.png", [*dict.fromkeys(ids)], _draw, probed, bleus)]
 
 
 Bleus = Mapping[str, Mapping[float, Sequence[float]]]
 """BLEU of the seeds, by arm of `RAMPS` and rate."""
+
+
+def _bleus(curve: Mapping[float, Sequence[Run]]) -> dict[float, list[float]]:
+    return {rate: [run.bleu for run in runs] for rate, runs in curve.items()}
 
 
 def _draw(probed: Sequence[Collapse], ramped: Mapping[str, Bleus], figure: Figure) -> None:
