@@ -27,8 +27,8 @@ def tables_command(options: argparse.Namespace) -> int:
     archive = read_archive(given_records(options.records))
     files = all_tables(archive, claim_rows(archive))
     tables = {name: table for of_file in files.values() for name, table in of_file.items()}
-    wanted = {given: [name for name in tables if f"{name}-".startswith(f"{given}-")] for given in options.names}
-    if unknown := [given for given, names in wanted.items() if not names]:
+    wanted = {start: [name for name in tables if f"{name}-".startswith(f"{start}-")] for start in options.names}
+    if unknown := [start for start, names in wanted.items() if not names]:
         raise UserError(f"tables: there is no {unknown[0]!r}; give some of: {', '.join(tables)}")
     print(render({name: tables[name] for names in wanted.values() or [tables] for name in names}, options.format))
     return complaints(archive.kept.problems)

@@ -105,8 +105,8 @@ def _of_grid(composed: list[PlannedRun]) -> list[RunStatus]:
     plan = plan_runs(composed)
     runs, exps = plan[0].experiment.paths.runs, {planned.run.exp for planned in plan}
     queue = queue_of(runs)
-    others = {run.path.name for run in runs_under(runs) if (run.experiment or {}).get("exp") in exps}
-    if others := others - {planned.name for planned in plan}:
+    similar = {run.path.name for run in runs_under(runs) if (run.experiment or {}).get("exp") in exps}
+    if others := similar - {planned.name for planned in plan}:
         number = plural(len(others), "run")
         warn(f"not shown: {number} with settings that this grid does not have (see `ln-repro status`)")
     return [status_of(planned.folder, {**dict(planned.experiment), "id": planned.id}, queue) for planned in plan]

@@ -47,11 +47,11 @@ def check(folder: Path) -> list[str]:
                 problems.append(str(error))
                 continue
             for record in records:
-                complaint = bleu_problem(record, files)
-                found = [*filter(None, (events_problem(record, files), complaint))]
-                problems += [f"{record.id} in {folder}: {problem}" for problem in found]
-                sound += not found
-                rescored[complaint] += 1
+                of_bleu = bleu_problem(record, files)
+                of_record = [*filter(None, (events_problem(record, files), of_bleu))]
+                problems += [f"{record.id} in {folder}: {problem}" for problem in of_record]
+                sound += not of_record
+                rescored[of_bleu] += 1
                 advance(1)
     print(f"{folder.name}: {plural(sound, 'valid record')}; BLEU recomputed for {rescored['']}")
     print(f"not recomputed for {rescored[None]}: hypotheses or prepared corpus are not here")

@@ -53,9 +53,9 @@ class Events:
         ``validated`` are the epochs that must have one.
         """
         events = [event for event in self.read() if event["update"] <= update]
-        found = sum(event.get("tokens", 0) for event in events if event["kind"] == "train")
+        counted = sum(event.get("tokens", 0) for event in events if event["kind"] == "train")
         epochs = {event["epoch"] for event in events if event["kind"] == "valid"}
-        if found != tokens or not epochs.issuperset(validated):
+        if counted != tokens or not epochs.issuperset(validated):
             raise LnReproError(
                 f"{self.path} lacks events up to update {update}; restore it, or start again with rerun=true"
             )

@@ -56,19 +56,19 @@ def _cell(judged: Judged | None) -> str | None:
     """Return symbol, effect, seeds and note, in two lines."""
     if judged is None:
         return None
-    symbol, effect, details = _found(judged)
+    symbol, effect, remarks = _measured(judged)
     corpus = "" if judged.data in SMALL else f"{display_name(judged.data)}, "
-    return f"{symbol} {effect or '-'}\n{corpus}{details}"
+    return f"{symbol} {effect or '-'}\n{corpus}{remarks}"
 
 
-def _found(judged: Judged) -> tuple[str, str, str]:
+def _measured(judged: Judged) -> tuple[str, str, str]:
     """Return the symbol of the verdict, the effect, and the number of seeds with a word on the model or the verdict."""
     effect = judged.effect and not math.isnan(judged.effect.value) and str(judged.effect)
     unjudged = judged.note == UNJUDGED
     seeds = plural(judged.seeds, "seed") if judged.seeds else "not all arms run" if judged.evidence else ""
-    details = [MODELS.get(judged.setting, ""), seeds, "" if unjudged else judged.note]
+    remarks = [MODELS.get(judged.setting, ""), seeds, "" if unjudged else judged.note]
     symbol = "·" if unjudged else SYMBOLS[judged.verdict]
-    return symbol, effect or judged.ours.partition(";")[0], ", ".join(filter(None, details))
+    return symbol, effect or judged.ours.partition(";")[0], ", ".join(filter(None, remarks))
 
 
 def _rule(row: Row) -> str:
@@ -87,10 +87,10 @@ def overview(rows: Iterable[Row]) -> Iterator[RenderableType]:
     for row in (row for row in rows if row.others or row.theory):
         yield Text(row.claim, "bold")
         for judged in row.others or [row.own]:
-            symbol, effect, details = _found(judged)
+            symbol, effect, remarks = _measured(judged)
             corpus = f"{display_name(judged.data):9} " if row.others else ""
-            found = f" {corpus}{effect or '-'}{f' ({details})' if details else ''}"
-            yield Padding(Text(symbol, styles.get(symbol, "")).append(found, "default"), (0, 0, 0, 2))
+            words = f" {corpus}{effect or '-'}{f' ({remarks})' if remarks else ''}"
+            yield Padding(Text(symbol, styles.get(symbol, "")).append(words, "default"), (0, 0, 0, 2))
         paper = "" if row.number == "-" else f"paper: {row.number};  "
         yield Padding(Text(paper).append(f"{row.id}{f', {_rule(row)}' if row.others else ''}", "dim"), (0, 0, 0, 4))
 

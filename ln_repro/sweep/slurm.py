@@ -162,9 +162,9 @@ def outside_jobs() -> Iterator[None]:
     """Hide the variables of the job that this process may be part of: submitted jobs would inherit its limits."""
     from submitit.helpers import clean_env
 
-    kept = {name: os.environ[name] for name in ADDRESS if name in os.environ}
+    address = {name: os.environ[name] for name in ADDRESS if name in os.environ}
     with clean_env([name for name in os.environ if name.startswith("PMI")]):
-        os.environ.update(kept)
+        os.environ.update(address)
         yield
 
 
