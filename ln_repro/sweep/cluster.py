@@ -120,10 +120,8 @@ def watch(
                 progress.show(states)
                 if fail_fast and any(not p.done and states[p.name] not in ACTIVE and not cancellations.pending(p.name)
                                      for p in plan):  # fmt: skip
-                    waiting = [job for name, job in submitted(runs).items() if name in states and job.state == "queued"]
-                    slurm.cancel({job.name for job in waiting})
-                    fail_fast = False
-                    progress.say(f"--fail-fast: queued runs not started: {len(waiting)}")
+                    number, fail_fast = _cancel_queued(runs, states), False
+                    progress.say(f"--fail-fast: queued runs not started: {number}")
             except LnReproError as error:  # possibly temporary
                 progress.say(f"{error}; trying again")
                 states = {planned.name: "running" for planned in plan if not planned.done}
@@ -144,6 +142,15 @@ def watch(
         stopped = cancellations.pending(name) and not planned.folder.failure
         status = Interrupted.exit_code if stopped else 1
         progress.ended(planned, status, logs.get(name), "its job ended before it began")
+
+
+def _cancel_queued(runs: Path, names: Collection[str]) -> int:
+    """Cancel the waiting jobs that have some of these runs and no others; return the number of their runs."""
+    jobs = submitted(runs)
+    shared = {job.name for name, job in jobs.items() if name not in names}
+    waiting = [job for job in jobs.values() if job.state == "queued" and job.name not in shared]
+    slurm.cancel({job.name for job in waiting})
+    return len(waiting)
 
 
 def cancel(runs: Path, names: Sequence[str] | None, say: Report) -> None:

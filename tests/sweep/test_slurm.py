@@ -181,11 +181,12 @@ def test_with_fail_fast_jobs_that_wait_are_cancelled_after_a_failure_that_the_us
     user_cancels, queue, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(cluster, "WATCH_SECONDS", 0.01)
-    plan = plan_of(2, tmp_path)
-    queued.write([[run] for run in plan], cluster.arrays(tmp_path) / "ours")
-    queue("5_0|RUNNING|ours\n5_1|PENDING|ours\n")
+    *plan, other, of_another_sweep = plan_of(4, tmp_path)
+    queued.write([*([run] for run in plan), [other, of_another_sweep]], cluster.arrays(tmp_path) / "ours")
+    plan.append(other)
+    queue("5_0|RUNNING|ours\n5_1|PENDING|ours\n5_2|PENDING|ours\n")
     progress = Progress(plan, lambda: cluster.states_in_queue(tmp_path), Console(file=(tmp_path / "screen").open("w")))
-    answers = iter(["5_1|PENDING|ours\n"] * 2)  # the first run ends without a record, and then both jobs have ended
+    answers = iter(["5_1|PENDING|ours\n5_2|PENDING|ours\n"] * 2)  # the first run ends without a record, and then all
 
     def show(states: dict[str, str]) -> None:
         if user_cancels:
