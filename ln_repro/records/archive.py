@@ -19,7 +19,7 @@ from ln_repro.experiment.divergence import NOT_FINITE
 from ln_repro.experiment.settings import Experiment
 from ln_repro.experiment.validation import validate
 from ln_repro.records import series
-from ln_repro.records.events import Event
+from ln_repro.records.events import Event, valid_events
 from ln_repro.records.record import Record, results_of
 from ln_repro.records.run_dir import RunFolder
 from ln_repro.system.files import Json, read_json, sha256, write_atomically
@@ -234,16 +234,19 @@ def files_of(folder: RunFolder, record: Record) -> tuple[Record, dict[str, bytes
     """Return the record of a run in the form that is kept, and the files to archive by their suffixes.
 
     Raises:
-        LnReproError: a file is missing, or does not agree with the record.
+        LnReproError: a file is missing, cannot be read, or does not agree with the record.
     """
     sources = {EVENTS: folder.events.path}
     if best := record.bleu.test:
         sources[HYPOTHESES] = folder.hypotheses("test", best.epoch)
     if absent := [source for source in sources.values() if not source.is_file()]:
         raise LnReproError(f"{absent[0]} is missing")
-    files, events = {suffix: source.read_bytes() for suffix, source in sources.items()}, folder.events.read()
     try:
+        files = {suffix: source.read_bytes() for suffix, source in sources.items()}
+        events = valid_events(files[EVENTS])
         kept = record.with_series(events)
+    except OSError as error:  # for example another user's file
+        raise LnReproError(f"{error.filename or folder.path}: {error.strerror}") from None
     except (LookupError, TypeError, ValueError) as error:
         raise LnReproError(f"{sources[EVENTS]} is damaged ({error!r})") from None
     if name := differing(kept, events):

@@ -216,13 +216,24 @@ def collect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call) -> Callable[.
     return lambda *flags: call("collect", RUN.rpartition("-")[2], "--records", tmp_path / "kept", *flags)
 
 
-def test_a_run_that_lacks_a_file_is_left_out_and_the_others_are_collected(tmp_path, collect, call, monkeypatch):
+@pytest.mark.parametrize(
+    ("put_there", "said"),
+    [
+        (lambda path: None, "/hyps/test.epoch1.txt is missing\n"),
+        (lambda path: path.symlink_to("/proc/self/mem"), ": Input/output error\n"),
+    ],
+)
+def test_a_run_with_a_file_that_cannot_be_read_is_left_out_and_the_others_are_collected(
+    put_there, said, tmp_path, collect, call, monkeypatch
+):
     lacking = run_folder(tmp_path / "lacking")
-    (lacking / "hyps" / "test.epoch1.txt").unlink()
+    hypotheses = lacking / "hyps" / "test.epoch1.txt"
+    hypotheses.unlink()
+    put_there(hypotheses)
     (tmp_path / "kept").mkdir()
     monkeypatch.chdir(tmp_path / "kept")
     code, _, err = call("collect", lacking, tmp_path / "runs" / RUN, "--records", ".")
-    assert code == 1 and f"{lacking}: not copied: {lacking / 'hyps' / 'test.epoch1.txt'} is missing\n" in err
+    assert code == 1 and f"{lacking}: not copied: {lacking}{said}" in err
     assert len(read_kept(tmp_path / "kept").runs) == 1 and (tmp_path / ".kept.lease").exists()
 
 
