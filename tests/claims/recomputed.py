@@ -53,7 +53,7 @@ def described(part: str, arm: str) -> tuple[Any, ...]:
         tail = "constant" if "fixed" in words else "step"
     if tail is None and "nowarm" in words and words[0] in ("preln", "postln"):
         tail = {"radam": "linear", "sgd": "anchored"}.get(optimizer, "step" if words[0] == "preln" else "anchored")
-    epochs = next((f"{word}_epochs" for word in words if word in ("fixed", "burst")), "max_epoch")
+    epochs = next((f"{word}_epochs" for word in words if word in ("fixed", "burst", "long")), "max_epoch")
     ramp = 0 if "nowarm" in words else reference["short_ramp" if "short" in words else "ramp"]
     return (
         "admin_closed" if "closed" in words else words[0], optimizer, ramp, stack,

@@ -1,8 +1,9 @@
-"""TH-10 and X: gradients after the ramp, later schemes (X-1 to X-4), and what warm-up does in each stack (X-5 to X-8).
+"""TH-10 and X: gradients after the ramp, later schemes (X-1 to X-4), and what warm-up does in each stack (X-5 to X-9).
 
-X-5 to X-8 are this project's own claims: without warm-up the tokens of a Post-LN stack become one vector, even if the
-rate is high for a few updates alone; it is the encoder's ramp that makes Post-LN faster; and removing what its tokens
-share replaces it. Earlier runs suggested them, so that only runs with seeds above `EXPLORED` are judged.
+X-5 to X-9 are this project's own claims: without warm-up the tokens of a Post-LN stack become one vector, even if the
+rate is high for a few updates alone; it is the encoder's ramp that makes Post-LN faster; removing what its tokens
+share replaces it; and SGD needs it, too. Earlier runs suggested them, so that only runs with seeds above `EXPLORED` are
+judged.
 """
 
 import math
@@ -39,6 +40,7 @@ SMALL = "2026-11-29T09:17Z"  # when that of X-8b on Multi30k was written: before
 SMALLER = "2026-11-29T09:39Z"  # when that of X-8e was written: before any run of its first arm
 SMALL_GAIN = "2026-11-29T12:33Z"  # when that of X-8f was written: before any run of its second arm at this rate
 SMALLER_THERE = "2026-11-29T16:05Z"  # when that of X-8e on Multi30k was written: before any run of its first arm there
+LONGER = "2026-11-29T23:03Z"  # when that of X-9 was written: before any run that it judges
 SEPARATES = 0.9  # area under the ROC curve above which a measure predicts failure
 
 
@@ -338,5 +340,11 @@ OTHERS = (
         f"shrunksignal_nowarm,{NONE} rates=0.0005",
         toy=Rule((Faster((NONE, "shrunksignal_nowarm"), 0.0005, NO_FASTER),), SMALL_GAIN,
                  "after X-8a to X-8e; Post-LN's runs were known"),
+    ),
+    _ours(
+        "X-9", "Under SGD, too, Post-LN needs warm-up at a rate at which it trains with it",
+        f"{BOTH}_sgd_long,{NONE}_sgd_long rates=0.2",
+        toy=_only(f"{BOTH}_sgd_long", f"{NONE}_sgd_long", at=0.2,
+                  known=(LONGER, "known: a run with warm-up at 0.2, one at 0.5, and those of three epochs")),
     ),
 )  # fmt: skip
