@@ -187,3 +187,18 @@ def test_after_ctrl_c_or_an_error_no_run_is_left_running(make, monkeypatch, erro
     with pytest.raises(raised):
         pool.run(plan)
     assert len(pool.running) == 2 and all(running.process.poll() for running in pool.running)
+
+
+def test_a_sweep_stops_when_its_minutes_have_passed(call, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    original, seconds = threading.Timer, []
+
+    def sooner(interval: float, *arguments: Any) -> threading.Timer:
+        seconds.append(interval)
+        return original(0.1, *arguments)
+
+    monkeypatch.setattr(threading, "Timer", sooner)
+    monkeypatch.setattr(Pool, "run", lambda pool, plan: time.sleep(60))
+    words = "grid=design --only postln_warm train.device=cpu tracker=none budget_minutes=3"
+    assert call("sweep", *words.split())[0] == Interrupted.exit_code
+    assert seconds == [180]
