@@ -112,18 +112,21 @@ def watch(
     With ``fail_fast``, pending runs are cancelled once a run has ended without a record, unless it was stopped by
     `cancel`.
     """
-    ended = {planned.name for planned in plan if planned.done}
+    ended, outage = {planned.name for planned in plan if planned.done}, ""
     try:
         while True:
             try:
                 states = progress.states()
                 progress.show(states)
+                outage = ""
                 if fail_fast and any(not p.done and states[p.name] not in ACTIVE and not cancellations.pending(p.name)
                                      for p in plan):  # fmt: skip
                     number, fail_fast = _cancel_queued(runs, states), False
                     progress.say(f"--fail-fast: queued runs not started: {number}")
             except LnReproError as error:  # possibly temporary
-                progress.say(f"{error}; trying again")
+                if str(error) != outage:  # said once, not every few seconds
+                    progress.say(f"{error}; trying again")
+                outage = str(error)
                 states = {planned.name: "running" for planned in plan if not planned.done}
             for planned in plan:
                 if planned.name not in ended and planned.done:

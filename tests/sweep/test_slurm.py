@@ -275,6 +275,23 @@ def test_jobs_do_not_inherit_the_allocation_that_the_sweep_is_started_in(script,
     assert all(os.environ[name] == "1" for name in inherited | needed)
 
 
+def test_the_sweep_waits_while_slurm_does_not_respond_and_says_so_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(cluster, "WATCH_SECONDS", 0.01)
+    (run,) = plan = plan_of(1, tmp_path)
+    answers = iter([LnReproError("silent"), LnReproError("silent"), {run.name: "queued"}, LnReproError("silent"), {}])
+
+    def states() -> dict[str, str]:
+        if isinstance(answer := next(answers), LnReproError):
+            raise answer
+        return answer
+
+    said: list[str] = []
+    progress = Progress(plan, states, Console(file=(tmp_path / "screen").open("w")))
+    monkeypatch.setattr(progress, "say", said.append)
+    cluster.watch(plan, progress, tmp_path, Cancellations(tmp_path))
+    assert said[:2] == ["silent; trying again"] * 2 and not any("silent" in line for line in said[2:])
+
+
 def test_a_job_that_ended_before_its_run_began_is_explained(queue, script, tmp_path, monkeypatch, call):
     runs = tmp_path / "runs"
     monkeypatch.setenv("LN_REPRO_RUNS", str(runs))
