@@ -18,7 +18,7 @@ from ln_repro.report.tables import Table, rate_words
 from ln_repro.system.files import Json
 
 ASSETS = Path(__file__).parent / "assets"
-POINTS = 15  # maximum number of points of a training curve
+POINTS = 11  # maximum number of points of a training curve
 
 
 def page(runs: Sequence[Run], tables: Mapping[str, Table], figures: Collection[str]) -> str:
