@@ -107,6 +107,9 @@ def details(row: Row, width: int) -> Iterator[Text]:
     if row.own.rule or row.theory:
         hours = f"   # about {row.cost_gpu_hours:g} GPU hours" if row.cost_gpu_hours else ""
         yield from _judged("theory" if row.theory else "paper's data", row.own, width, hours)
+    elif not row.others:  # a claim of ours without runs
+        yield Text(f"\n{row.own.verdict}", COLOURS[row.own.verdict])
+        yield _command(row.own)
 
 
 def _judged(place: str, judged: Judged, width: int, cost: str = "") -> Iterator[Text]:
@@ -123,13 +126,17 @@ def _judged(place: str, judged: Judged, width: int, cost: str = "") -> Iterator[
         if words:
             yield _field(label, words, width)
     if judged.needs:
-        yield Text(f"{'  run':{INDENT}}{judged.command}{cost}")  # on one line so that it can be copied
+        yield _command(judged, cost)
     if judged.evidence:
         older = f", {judged.older} of them made before the rule" if judged.older else ""
         code = f", by code {', '.join(judged.code)}"
         hidden = len(judged.evidence) - LISTED
         ids = f"{', '.join(judged.evidence[:LISTED])}{f' and {hidden} more (--json)' if hidden > 0 else ''}"
         yield _field("records", f"{len(judged.evidence)}{older}{code}: {ids}", width)
+
+
+def _command(judged: Judged, cost: str = "") -> Text:
+    return Text(f"{'  run':{INDENT}}{judged.command}{cost}")  # on one line so that it can be copied
 
 
 def _field(label: str, words: str, width: int) -> Text:
