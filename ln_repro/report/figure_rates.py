@@ -113,8 +113,8 @@ def draw_rates(archive: Archive, out: Path, kind: Kind = TRANSLATION) -> list[Pa
 
 
 def _draw(drawn: Sequence[Column], kind: Kind, figure: Figure) -> None:
-    """Draw the curves, LR50 as bars on the axis of rates, and with new seeds the 2x2 of LR50 with its factors."""
-    compared = [column for column in drawn if column.limits[1]]
+    """Draw the curves, LR50 as bars on the axis of rates, and with new seeds of all arms the 2x2 with its factors."""
+    compared = [column for column in drawn if len(column.limits[1]) == len(NAMES)]
     height, bottom = (5.3, 0.38) if compared else (3.9, 0.17)
     figure.set_size_inches(plotting.WIDTH, height)
     widths = [max(4.1, math.log2(column.rates[-1] / column.rates[0]) + 1) for column in drawn]
@@ -137,12 +137,11 @@ def _draw(drawn: Sequence[Column], kind: Kind, figure: Figure) -> None:
         curves.tick_params(which="both", left=curves is first, labelleft=curves is first)
     _name_lines(first, drawn[0], kind, top)
     first.set_ylabel("validation NLL above\nthe best run (bits)")
-    note = ["peak learning rate; bars: LR50, where half of the seeds train, with its 95 % interval or a bound"]
-    if compared:
-        note += ["filled: exploration; open: replication with new seeds"]
-    if not kind.named:
-        note += ["dashed: no warm-up"]
-    figure.text(sides["left"], bottom - 0.37 / height, "\n".join(note), va="center")
+    marks = [] if kind.named else ["dashed: no warm-up"]
+    if any(column.excess[1] for column in drawn):
+        marks.insert(0, "filled: exploration; open: replication with new seeds")
+    note = "peak learning rate; bars: LR50, where half of the seeds train, with its 95 % interval or a bound"
+    figure.text(sides["left"], bottom - 0.37 / height, f"{note}\n{'; '.join(marks)}".rstrip(), va="center")
     lower = figure.add_gridspec(1, max(len(compared), 1), bottom=0.03, top=0.25, wspace=0.1, **sides)
     for number, column in enumerate(compared):
         _draw_factors(figure.add_subplot(lower[number]), column, number == 0)
@@ -208,7 +207,7 @@ def _draw_limits(axis: Axes, column: Column, first: bool) -> None:
 
 
 def _draw_factors(axis: Axes, column: Column, first: bool) -> None:
-    """Draw the 2x2 of LR50 with the factors between its cells; a whole replication stands above the exploration."""
+    """Draw the 2x2 of LR50 with the factors between its cells, those of the replication above the exploration's."""
     axis.set_axis_off()
     axis.set(xlim=(0, 1), ylim=(0, 1))
     across, down = {False: 0.18, True: 0.78}, {"postln": 0.7, "preln": 0.12}
@@ -217,13 +216,9 @@ def _draw_factors(axis: Axes, column: Column, first: bool) -> None:
         axis.text(x, 0.9, "warm-up" if warm else "no warm-up", ha="center", va="center", color=GREY)
     for scheme, y in down.items() if first else ():
         axis.text(-0.08, y, f"LR50, {SCHEME_NAMES[scheme]}", ha="right", va="center", color=COLOURS[scheme])
-    explored, replicated = column.limits
-    whole = len(replicated) == len(NAMES)
-    parts = [replicated, explored] if whole else [explored, replicated]
-    grey = " (grey: new seeds)" if replicated else ""
-    words = f"{column.title}, {'new seeds (grey: exploration)' if whole else f'exploration{grey}'}"
+    words = f"{column.title}, new seeds (grey: exploration)"
     axis.text(0.48, 1.05, words, ha="center", va="center", fontweight="bold")
-    for number, part in enumerate(parts):
+    for number, part in enumerate(reversed(column.limits)):
         look: dict[str, Any] = {"ha": "center", "va": "center", "color": GREY if number else "black"}
         bold: dict[str, Any] = {} if number else {"fontsize": 9, "fontweight": "bold"}
         for arm, limit in part.items():
