@@ -182,3 +182,13 @@ def test_in_the_papers_model_the_stacks_without_a_ramp_collapse_in_the_first_epo
             ramp = run.record.exp.endswith(("_warm", f"_warm_{stack}"))
             gradient = early["gradient"][f"{stack}.w2"][0] / start["gradient"][f"{stack}.w2"][0]
             assert (early["cosine"][stack][-1] > 0.999, gradient < 1e-4) == (not ramp, not ramp)
+
+
+def test_under_sgd_every_seed_of_post_ln_is_faster_with_warm_up() -> None:
+    toy = archive().replication["toy"]
+    ramped, plain = (toy.curve(f"postln_{warmup}_sgd_long")[0.2] for warmup in ("warm", "nowarm"))
+    early = [sorted(round(run.curve("test_bleu_tokenised")[5]) for run in runs) for runs in (ramped, plain)]
+    assert [(bleu[0], bleu[-1]) for bleu in early] == [(62, 99), (48, 84)]
+    for with_ramp, without in zip(ramped, plain, strict=True):
+        assert with_ramp.seed == without.seed and with_ramp.nll < without.nll
+        assert with_ramp.curve("test_bleu_tokenised")[5] > without.curve("test_bleu_tokenised")[5]
