@@ -1,4 +1,4 @@
-"""The few numbers in the text of docs/results.md that no table has are those of the records."""
+"""The few numbers in the text of docs/results.md and further.md that no table has are those of the records."""
 
 from statistics import fmean
 
@@ -185,7 +185,7 @@ def test_in_the_papers_model_the_stacks_without_a_ramp_collapse_in_the_first_epo
 
 
 def test_under_sgd_every_seed_of_post_ln_is_faster_with_warm_up() -> None:
-    toy = archive().replication["toy"]
+    toy = committed.archive().replication["toy"]
     ramped, plain = (toy.curve(f"postln_{warmup}_sgd_long")[0.2] for warmup in ("warm", "nowarm"))
     early = [sorted(round(run.curve("test_bleu_tokenised")[5]) for run in runs) for runs in (ramped, plain)]
     assert [(bleu[0], bleu[-1]) for bleu in early] == [(62, 99), (48, 84)]
