@@ -52,7 +52,7 @@ def theory_command(options: argparse.Namespace) -> None:
         draw_initialisation(drawn, options.out / "figures")
         machine = {"device": platform.machine(), "instructions": measurements.instructions()}
         made_by = {"code": code, "environment": provenance.environment(machine)}
-        written = json.dumps(json_ready({**made_by, "findings": findings, "figures": drawn}), indent=1)
+        written = json.dumps(json_ready({**made_by, "findings": findings, "figures": drawn}), indent=0)
         write_atomically(options.out / "theory.json", written + "\n")
     if options.json:
         print(json.dumps(findings, indent=1))
