@@ -6,6 +6,7 @@ import textwrap
 from itertools import pairwise
 from pathlib import Path
 
+from ln_repro.claims.words import display_name
 from ln_repro.commands.messages import OneLineParser, own_folder, report_error, say
 from ln_repro.engine import process
 from ln_repro.errors import Interrupted, UserError
@@ -128,7 +129,8 @@ def _experiments() -> str:
     for name, text in compose.experiments().items():
         corpus, arm = Name.of(name)
         if arm:
-            arms.setdefault(corpus, {})[arm] = text
+            norm, _, rest = text.partition(" ")
+            arms.setdefault(corpus, {})[arm] = f"{display_name(norm)} {rest}"
     alike: dict[tuple[str, ...], list[str]] = {}
     for corpus, of_corpus in arms.items():
         alike.setdefault(tuple(of_corpus), []).append(corpus)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from ln_repro.claims.words import display_name
 from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.experiment.compose import CONF, compose, experiments
 from ln_repro.experiment.settings import Experiment, build
@@ -239,7 +240,9 @@ def test_the_list_of_experiments_has_every_arm_of_every_setting(call):
     for name, text in experiments().items():
         setting, _, arm = name.partition("_")
         parts = [f" {block}".split("and ARM one of") for block in blocks]
-        assert any(f" {setting} " in settings and f" {arm} {text}" in arms for settings, arms in parts), name
+        norm, _, rest = text.partition(" ")
+        line = f" {arm} {display_name(norm)} {rest}"
+        assert any(f" {setting} " in settings and line in arms for settings, arms in parts), name
 
 
 def test_ctrl_c_during_the_imports_ends_quietly(tmp_path):
