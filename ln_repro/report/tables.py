@@ -13,6 +13,7 @@ DOCUMENTS = ("README.md", "docs/results.md", "docs/further.md")
 """Documents with tables in them, each between two marks that name it and say whether it is in Markdown or HTML."""
 MARKED = re.compile(r"(<!-- (table|html): ([\w.-]+) -->\n).*?(<!-- /\2 -->\n)", re.DOTALL)
 WIDTH = 100  # width of lines in HTML; a row in Markdown is one line
+PADDED = 60  # columns of Markdown are aligned up to this width: a longer text would widen every row
 LATEX = str.maketrans(
     {sign: f"\\{sign}" for sign in "_%&$#{}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
@@ -60,11 +61,11 @@ def hypertext(table: Table) -> str:
 
 
 def markdown(name: str, table: Table) -> str:
-    """Return a table as Markdown, with aligned columns, below its name if that is not empty."""
+    """Return a table as Markdown, below its name if that is not empty."""
     cells = [[_text(cell).replace("|", r"\|").replace("\n", "<br>") for cell in row]
              for row in (table.columns, *table.rows)]  # fmt: skip
     columns = [*zip(*cells, strict=True)]
-    widths = [max(map(len, column)) for column in columns]
+    widths = [min(PADDED, max(map(len, column))) for column in columns]
     left = [not all(map(_is_number, column[1:])) for column in columns]
 
     def line(row: Sequence[str]) -> str:
