@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ln_repro.claims import intervals
 from ln_repro.claims.evidence import TRAINS, Evidence
@@ -171,13 +171,19 @@ class OverRates:
         return min(max(map(len, evidence.curve(arm).values()), default=0) for arm in self.arms)
 
 
+class Origin(NamedTuple):
+    """When a rule was written, in ISO 8601, and where its thresholds come from; records made before are older."""
+
+    written: str
+    source: str
+
+
 @dataclass(frozen=True)
 class Rule:
     """The criteria for a claim on one kind of data: reproduced if all hold, contradicted if one is contradicted."""
 
     criteria: tuple[Criterion, ...]
-    written: str  # when, in ISO 8601; records made before that are older than their rule
-    source: str  # where the thresholds come from
+    origin: Origin
     seeds: int = SEEDS  # number needed for every arm
     judged: bool = True  # whether there is a verdict; otherwise the quantities are only shown
 

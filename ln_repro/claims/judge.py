@@ -206,7 +206,7 @@ def _elsewhere(
 
 def judge(rule: Rule, evidence: Evidence, place: Judged) -> Judged:
     """Return what a rule says of the runs of one setting; ``place`` has its name, its corpus and the command alone."""
-    dated = replace(place, rule=rule.sentence(), written=rule.written[:10], source=rule.source)
+    dated = replace(place, rule=rule.sentence(), written=rule.origin.written[:10], source=rule.origin.source)
     if missing := evidence.missing(rule.arms):
         return replace(dated, needs=f"runs of {', '.join(missing)}")
     findings = [criterion.judge(evidence) for criterion in rule.criteria]
@@ -234,7 +234,7 @@ def judge(rule: Rule, evidence: Evidence, place: Judged) -> Judged:
     return replace(
         dated, verdict=result, effect=findings[0].effect, ours="; ".join(filter(None, map(str, findings))),
         seeds=seeds, needs=needs if result == INCONCLUSIVE else None, note=", ".join(notes),
-        older=sum(time < datetime.fromisoformat(rule.written) for time in began),
+        older=sum(time < datetime.fromisoformat(rule.origin.written) for time in began),
         code=sorted({(run.record.code.git or "unknown")[:7] for run in runs.values()}), evidence=[*runs],
     )  # fmt: skip
 

@@ -6,16 +6,18 @@ from statistics import fmean
 
 import numpy as np
 
-from ln_repro.claims.criteria import Claim, Finding, Report, Rule, Within
+from ln_repro.claims.criteria import Claim, Finding, Origin, Report, Rule, Within
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, LINEAR, REPRODUCED, all_of, verdict
 from ln_repro.claims.metrics import LOSS, UPDATES_TO_PRETRAINING_LOSS, Count, Effect, more_seeds
 from ln_repro.claims.over_rates import RateFactor
-from ln_repro.claims.rules.amendments import AUDITED, SECOND, SECOND_AMENDMENT
+from ln_repro.claims.rules.amendments import AUDITED, SECOND
 from ln_repro.claims.words import arm_words
 
-WRITTEN = "2026-11-21T20:08Z"  # when these rules were written: before any run that they judge
-SOURCE = "the paper's 1.4 times with a margin; half a nat for a run that is not trained"
+WRITTEN = Origin(
+    "2026-11-21T20:08Z",  # before any run that these rules judge
+    "the paper's 1.4 times with a margin; half a nat for a run that is not trained",
+)
 NOT_TRAINED_MARGIN = 0.5 / math.log(2)
 """A run counts as not trained if its loss is this far (half a nat, in bits) above Post-LN's at the low rate."""
 CHECKPOINT_SHARE = 2 / 3  # share of the checkpoints at which Pre-LN's accuracy must be higher
@@ -94,24 +96,24 @@ CONTROLS = tuple(
 )
 """Pairs of arms that differ in fewer ways than those of BERT-1, which change placement, rate and ramp at once."""
 MORE_ACCURATE = Rule(
-    (FineTunesFaster(("preln_nowarm_linear", "postln_nowarm_linear")),), "2026-11-25T23:50Z",
-    "the paper's figure has no numbers", FINE_TUNING_SEEDS,
+    (FineTunesFaster(("preln_nowarm_linear", "postln_nowarm_linear")),),
+    Origin("2026-11-25T23:50Z", "the paper's figure has no numbers"), FINE_TUNING_SEEDS,
 )  # fmt: skip
 PRETRAINING = (
     Claim(
         "BERT-1", "Pre-LN reaches the same loss earlier in pre-training", "section 4.2, figure 5(a)",
         "1.69 nats (2.44 bits) after 500k updates (Pre-LN) and 700k (Post-LN): 1.4 times; the paper's sentence "
         "swaps the two names, its figure does not", "x1.4 in updates",
-        Rule((Within(*UPDATES, 1.15, 1.7, (-math.inf, 1.0)), *CONTROLS), AUDITED, SOURCE),
-        Rule((Within(*UPDATES, 1), *CONTROLS), WRITTEN, SOURCE),
+        Rule((Within(*UPDATES, 1.15, 1.7, (-math.inf, 1.0)), *CONTROLS), AUDITED._replace(source=WRITTEN.source)),
+        Rule((Within(*UPDATES, 1), *CONTROLS), WRITTEN),
         setting="bert",
     ),
     Claim(
         "BERT-2", "Post-LN diverges at 3e-4 in pre-training, Pre-LN trains there without warm-up", "section 4.1",
         "diverged and trained (text; whether Post-LN had its warm-up is not stated)", "fails, trains",
         Rule((NotTrained((POST_HIGH, POST_LOW), most=True), NotTrained((PRE_HIGH, POST_LOW), most=False),
-              *(Report(LOSS, (arm,)) for arm in (POST_HIGH, PRE_HIGH, POST_LOW))), WRITTEN, SOURCE),
-        Rule((RateFactor(("preln_nowarm_linear", POST_LOW), masked=True),), SECOND, SECOND_AMENDMENT),
+              *(Report(LOSS, (arm,)) for arm in (POST_HIGH, PRE_HIGH, POST_LOW))), WRITTEN),
+        Rule((RateFactor(("preln_nowarm_linear", POST_LOW), masked=True),), SECOND),
         setting="bert", grid="bert",
     ),
 )  # fmt: skip

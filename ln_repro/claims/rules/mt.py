@@ -6,7 +6,7 @@ from ln_repro.claims import metrics
 from ln_repro.claims.criteria import Claim, Criterion, Either, Report, Rule, Trains, Within
 from ln_repro.claims.metrics import BLEU, LOSS, SHARE
 from ln_repro.claims.over_rates import AtBestRates, JustAboveNothing, NotStarved, RateFactor
-from ln_repro.claims.rules.amendments import AUDITED, CORRECTED, SECOND, SECOND_AMENDMENT, amended, original
+from ln_repro.claims.rules.amendments import AMENDED, AUDITED, CORRECTED, CORRECTED_AMENDMENT, FIRST, SECOND
 
 LITERAL, ANCHORED = "T = 1, as the paper has it", "only the ramp left out"
 """The paper's reading of "no warm-up", which also lowers all later rates, and the one that changes nothing else."""
@@ -25,14 +25,13 @@ def _needs_warm_up(id: str, reading: str, without: str, least: float, grid: str,
         id, f"Post-LN needs warm-up at higher rates ({reading})", "section 3.2, figure 2",
         "8.45 BLEU without warm-up (text), about 34 with it (text; plotted plateau 33.1)",
         "8.45 and 34 BLEU" if reading == LITERAL else "8.45 and 34 BLEU, T = 1",
-        original(
+        Rule((
             Within(BLEU, ("postln_warm",), 32, 35.5),
             Within(BLEU, (without,), least, FAILED_BLEU, (FAILED_BLEU, math.inf)),
             Within(BLEU.minus(), ("postln_warm", without), 15),
             *(Report(BLEU, (control,)) for control in controls),
-            written=AUDITED,
-        ),
-        amended(RateFactor(("postln_warm", without)), written=SECOND),
+        ), AUDITED),
+        Rule((RateFactor(("postln_warm", without)),), SECOND),
         grid=f"{grid} arms={','.join(('postln_warm', without, *controls))}", controls=controls,
     )  # fmt: skip
 
@@ -44,13 +43,13 @@ def _same_under_sgd(id: str, reading: str, suffix: str, criterion: Criterion) ->
         id, f"Post-LN under SGD needs warm-up ({reading})", "section 3.2, figure 2",
         "without warm-up just above 0 BLEU in 15 epochs; with it better, but significantly worse than Adam (text)",
         "just above 0 BLEU",
-        original(
+        Rule((
             *(Within(BLEU, (arm,), high=2) for arm in none),
             Either((Within(BLEU.minus(), (warm[0], none[0]), 0, level=EITHER),
                     Within(BLEU.minus(), (warm[1], none[1]), 0, level=EITHER)), "at one of the two rates"),
             *(Within(BLEU.minus(), ("postln_warm", arm), 5) for arm in warm),
-        ),
-        amended(criterion, written=SECOND),
+        ), FIRST),
+        Rule((criterion,), SECOND),
         grid=f"rates_sgd arms={warm[0]},{none[0]}",
     )  # fmt: skip
 
@@ -69,13 +68,13 @@ TRANSLATION = (
     Claim(
         "MT-2", "Post-LN is sensitive to the length of the ramp", "section 3.2",
         "500 updates: 31.16 at 0.0005, 2.77 at 0.001 (text)", "31.16 and 2.77 BLEU",
-        original(
+        Rule((
             Within(BLEU, ("postln_warm_short",), 29.5, 33),
             Within(BLEU, ("postln_warm_short_high",), high=FAILED_BLEU),
             Within(BLEU.minus(), ("postln_warm_short", "postln_warm_short_high"), 10),
-        ),
-        amended(Within(metrics.RAMP_BY_RATE, ("postln_nowarm", "postln_warm_short", "postln_warm",
-                                      "postln_nowarm_high", "postln_warm_short_high", "postln_warm_high"), 0)),
+        ), FIRST),
+        Rule((Within(metrics.RAMP_BY_RATE, ("postln_nowarm", "postln_warm_short", "postln_warm", "postln_nowarm_high",
+                                            "postln_warm_short_high", "postln_warm_high"), 0),), AMENDED),
     ),
     _same_under_sgd("MT-3", LITERAL, "_literal",
                     JustAboveNothing(("postln_nowarm_sgd_literal", "postln_warm_sgd", "postln_warm"))),
@@ -83,34 +82,31 @@ TRANSLATION = (
     Claim(
         "MT-4", "Pre-LN without warm-up is comparable to Post-LN with it", "section 4.2, figure 4(a, b)",
         "about 34 BLEU and loss 4 (text); plotted 33.4 and 33.1, loss 4.0 and 4.0", "+0.3 BLEU",
-        original(
+        Rule((
             Within(BLEU.minus(), ("preln_nowarm", "postln_warm"), -1, 1, LOWER_BLEU),
             Within(LOSS.minus(), ("preln_nowarm", "postln_warm"), -LOSS_MARGIN, LOSS_MARGIN, HIGHER_LOSS),
             *(Within(BLEU, (arm,), 32, 35.5) for arm in ("preln_nowarm", "postln_warm")),
             *(Within(LOSS, (arm,), 3.75, 4.25) for arm in ("preln_nowarm", "postln_warm")),
-            written=CORRECTED,
-        ),
-        amended(AtBestRates(("preln_nowarm_anchored", "postln_warm")), written=SECOND),
+        ), CORRECTED),
+        Rule((AtBestRates(("preln_nowarm_anchored", "postln_warm")),), SECOND),
         grid="rates arms=preln_nowarm_anchored,postln_warm",
     ),
     Claim(
         "MT-5", "Pre-LN converges faster (both with warm-up)",
         "section 4.2, figure 4", "BLEU 33.0 at 9 and 33.1 at 15 (read off): 1.67 times, Pre-LN without warm-up", "-",
-        original(
+        Rule((
             *(Within(metric, ("postln_warm", "preln_nowarm"), FASTER, math.inf, (-math.inf, NO_FASTER))
               for metric in (metrics.EPOCHS_TO_BLEU, metrics.EPOCHS_TO_LOSS)),
             Within(metrics.LATE_MINUS_EARLY, ("postln_warm", "preln_nowarm"), -0.5, 0.5, (0.5, math.inf)),
             Report(metrics.EPOCHS_TO_BLEU, ("postln_warm", "preln_warm")),
             Report(metrics.EPOCHS_TO_BLEU, ("postln_warm_step", "preln_nowarm")),
-            written=AUDITED,
-        ),
-        amended(
+        ), AUDITED),
+        Rule((
             Within(FALL[0.9], ("postln_warm", "preln_warm"), NO_FASTER),
             *(Report(FALL[level], ("postln_warm", "preln_warm"), f"at {level:.0%}") for level in (0.7, 0.8)),
             Report(metrics.TIMES_TO_FINAL_BLEU, ("postln_warm", "preln_warm"), "to the final BLEU"),
             Report(FALL[0.9], ("postln_warm", "preln_nowarm_anchored"), "Pre-LN without warm-up"),
-            written=SECOND,
-        ),
+        ), SECOND),
         controls=("preln_warm", "postln_warm_step"),
     ),
     Claim(
@@ -118,43 +114,41 @@ TRANSLATION = (
         "section 4.2, figure 4", "BLEU 33.0 at epoch 9 and 33.1 at epoch 15 (read off): 1.67 times", "x1.67 in epochs",
         None, Rule((Report(metrics.TIMES_TO_FINAL_BLEU, ("postln_warm", "preln_nowarm_anchored"), "epochs"),
                     Report(metrics.LATE_MINUS_EARLY, ("postln_warm", "preln_nowarm_anchored"), "at 15 and 9")), SECOND,
-                   SECOND_AMENDMENT, judged=False),
+                   judged=False),
     ),
     Claim(
         "MT-6", "RAdam trains Post-LN without warm-up, but placement matters more than the optimizer",
         "section 4.2, figure 4", "Post-LN RAdam 32.1, Adam with warm-up 33.1; Pre-LN 33.4 with both (read off)",
         "+1.3 BLEU",
-        original(
+        Rule((
             Trains("postln_nowarm_radam", least=SHARE, bleu=TRAINED_BLEU),
             Within(BLEU, ("postln_nowarm_radam",), 31, 33.5),
             Within(BLEU.minus(), ("postln_warm", "postln_nowarm_radam"), 0),
             Within(BLEU.minus(), ("preln_nowarm_radam", "preln_nowarm"), -0.5, 0.5),
             Within(metrics.DOMINANCE_BLEU, ("postln_nowarm_radam", "preln_nowarm_radam", "preln_nowarm"), 0),
-            written=CORRECTED,
-        ),
-        amended(
+        ), CORRECTED),
+        Rule((
             Trains("postln_nowarm_radam", least=SHARE),
             Within(metrics.DOMINANCE_LOSS, ("postln_nowarm_radam", "preln_nowarm_radam", "preln_nowarm"), 0),
-            written=CORRECTED,
-        ),
+        ), CORRECTED_AMENDMENT),
     ),
     Claim(
         "MT-7", "A small fixed rate trains Post-LN slowly without warm-up", "appendix H, figure 6",
         "0.0001: loss about 4.3 after 27 epochs; below the large rate's, above the best (text)", "loss 4.3",
-        original(Within(metrics.FINAL_LOSS, ("postln_nowarm_fixed",), 4.1, 4.5), *BETWEEN), amended(*BETWEEN),
+        Rule((Within(metrics.FINAL_LOSS, ("postln_nowarm_fixed",), 4.1, 4.5), *BETWEEN), FIRST), Rule(BETWEEN, AMENDED),
     ),
     Claim(
         "WMT-1", "Pre-LN without warm-up is comparable on WMT14 too, at both rates", "section 4.2, figure 4(c, d)",
         "no numbers", "-",
-        original(*(Within(BLEU.minus(), pair, -1) for pair in AT_BOTH_RATES),
-                 *(Within(LOSS.minus(), pair, high=LOSS_MARGIN) for pair in AT_BOTH_RATES)),
+        Rule((*(Within(BLEU.minus(), pair, -1) for pair in AT_BOTH_RATES),
+              *(Within(LOSS.minus(), pair, high=LOSS_MARGIN) for pair in AT_BOTH_RATES)), FIRST),
         setting="wmt",
     ),
     Claim(
         "WMT-2", "Pre-LN converges faster on WMT14 at equal rates", "section 4.2",
         'no numbers ("similar observations")', "-",
-        original(*(Within(metric, (post, pre), NO_FASTER)
-                   for metric in (metrics.EPOCHS_TO_BLEU, metrics.EPOCHS_TO_LOSS) for pre, post in AT_BOTH_RATES)),
+        Rule((*(Within(metrics.EPOCHS_TO_BLEU, (post, pre), NO_FASTER) for pre, post in AT_BOTH_RATES),
+              *(Within(metrics.EPOCHS_TO_LOSS, (post, pre), NO_FASTER) for pre, post in AT_BOTH_RATES)), FIRST),
         setting="wmt",
     ),
 )  # fmt: skip

@@ -11,36 +11,50 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from ln_repro.claims.causes import ARMS, PROBE_BATCHES, VANISHING, layer_gradients, separation, unevenness_after
-from ln_repro.claims.criteria import Claim, Finding, OverRates, Report, Rule, Trains, Within
+from ln_repro.claims.criteria import Claim, Finding, Origin, OverRates, Report, Rule, Trains, Within
 from ln_repro.claims.evidence import Evidence, Rate
 from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, LOG, REPRODUCED, VERDICTS, all_of
 from ln_repro.claims.metrics import BLEU, LEVELS, NLL_RATIO, SEEDS, SHARE, TIMES_TO_FALL, Count, Effect, Metric
-from ln_repro.claims.rules.amendments import REGISTRY, SECOND, SECOND_AMENDMENT, amended
+from ln_repro.claims.rules.amendments import AMENDED, REGISTRY, SECOND
 from ln_repro.claims.rules.mt import NO_FASTER, TRAINED_BLEU
 from ln_repro.claims.words import arm_words
 from ln_repro.records.archive import Run
 from ln_repro.system.progress import plural
 
-WRITTEN = "2026-11-21T19:51Z"  # when the rules for the schemes were written: before any run of a scheme
+WRITTEN = Origin("2026-11-21T19:51Z", REGISTRY)  # of the rules for the schemes: before any run of a scheme
 DEPTHS = "2026-11-23T17:00Z"
 """When the rule for depths was widened from the two greater depths of a setting to any: before any deeper run."""
-SHOWN = "second amendment of the rules: their limits had been arbitrary"
+SHOWN = SECOND._replace(source=f"{SECOND.source}: their limits had been arbitrary")
 LEAST_DEPTHS = 3  # minimum number of depths for a contradiction, where the rule names none
 NON_INFERIOR_BLEU, NON_INFERIOR_NLL = -0.3, 1.02
 """A scheme matches Post-LN if its BLEU minus Post-LN's, or the ratio of the NLLs, is within this limit."""
 FEW = 1 / 3  # maximum share of the seeds that train if a scheme fails
 CHECKPOINTS = (0.0, 1 / 15, 1 / 3, 1.0)
 """Parts of a run after which gradients are compared: the start and epochs 1, 5 and 15 of 15."""
-BURST = "2026-11-27T18:15Z"  # when the rule of X-5d was written: before any run with a burst
-SPEED = "2026-11-28T11:42Z"  # when the rules of X-6 were written: before any run of these arms at these rates
-BURST16 = "2026-11-28T16:01Z"  # when the rules of X-7 were written: before any recorded run with a burst of 16 updates
-LEARNT = "2026-11-29T03:31Z"  # when that of X-8c was written: before any run of its first arm
-GAIN = "2026-11-29T07:21Z"  # when that of X-8d was written: before any run of its second arm at this rate
-SMALL = "2026-11-29T09:17Z"  # when that of X-8b on Multi30k was written: before any run of its first arm there
-SMALLER = "2026-11-29T09:39Z"  # when that of X-8e was written: before any run of its first arm
-SMALL_GAIN = "2026-11-29T12:33Z"  # when that of X-8f was written: before any run of its second arm at this rate
-SMALLER_THERE = "2026-11-29T16:05Z"  # when that of X-8e on Multi30k was written: before any run of its first arm there
-LONGER = "2026-11-29T23:03Z"  # when that of X-9 was written: before any run that it judges
+BURST = Origin("2026-11-27T18:15Z", "after X-5b and X-5c; the runs without a burst were known")
+"""Of X-5d: before any run with a burst."""
+SPEED = Origin("2026-11-28T11:42Z", "seen on toy at 0.001")
+"""Of X-6: before any run of these arms at these rates."""
+BURST16 = Origin("2026-11-28T16:01Z", "one run of each in a pilot with other code and other initial weights was known")
+"""Of X-7: before any recorded run with a burst of 16 updates."""
+CENTRED = Origin(
+    "2026-11-29T02:36Z",
+    "two runs with centred branches and one of each other were known; those of Post-LN with the new seeds, too",
+)
+"""Of X-8a and X-8b: before any run of these arms with a new seed."""
+LEARNT = Origin("2026-11-29T03:31Z", "after X-8a and X-8b, without a pilot")  # X-8c: before any run of its first arm
+GAIN = Origin("2026-11-29T07:21Z", "known: centred runs on toy at higher rates, one on Multi30k, and Post-LN's")
+"""Of X-8d: before any run of its second arm at this rate."""
+SMALL = Origin("2026-11-29T09:17Z", "after X-8a to X-8d; Post-LN's runs were known")
+"""Of X-8b on Multi30k: before any run of its first arm there."""
+SMALLER = Origin("2026-11-29T09:39Z", "without a pilot; known: 9 of 10 with smaller initial weights in both stacks")
+"""Of X-8e: before any run of its first arm."""
+SMALL_GAIN = Origin("2026-11-29T12:33Z", "after X-8a to X-8e; Post-LN's runs were known")
+"""Of X-8f: before any run of its second arm at this rate."""
+SMALLER_THERE = Origin("2026-11-29T16:05Z", "after X-8b there and X-8f; Post-LN's runs were known")
+"""Of X-8e on Multi30k: before any run of its first arm there."""
+LONGER = Origin("2026-11-29T23:03Z", "known: a run with warm-up at 0.2, one at 0.5, and those of three epochs")
+"""Of X-9: before any run that it judges."""
 SEPARATES = 0.9  # area under the ROC curve above which a measure predicts failure
 
 
@@ -202,15 +216,14 @@ def _ours(id: str, claim: str, grid: str, **by_setting: Rule) -> Claim:
                  explored=False)  # fmt: skip
 
 
-def _only(trains: str, *fail: str, at: Rate | tuple[Rate, ...], known: tuple[str, str], seeds: int = SEEDS) -> Rule:
-    """Return the rule that only the first arm trains at a rate, or each at its own; ``known``: its date and source."""
+def _only(trains: str, *fail: str, at: Rate | tuple[Rate, ...], origin: Origin, seeds: int = SEEDS) -> Rule:
+    """Return the rule that only the first arm trains at a rate, or each at its own."""
     arms = (trains, *fail)
-    return Rule((OnlyFirst(arms, at if isinstance(at, tuple) else (at,) * len(arms), seeds),), *known, seeds)
+    return Rule((OnlyFirst(arms, at if isinstance(at, tuple) else (at,) * len(arms), seeds),), origin, seeds)
 
 
 TINY = Rule(
-    tuple(Report(metric, ("postln_warm",)) for metric in (OVER_START, OVER_START_OF_NORMS)),
-    SECOND, SHOWN, judged=False,
+    tuple(Report(metric, ("postln_warm",)) for metric in (OVER_START, OVER_START_OF_NORMS)), SHOWN, judged=False
 )  # fmt: skip
 EVEN = Rule(
     tuple(
@@ -221,7 +234,7 @@ EVEN = Rule(
             Report(NLL_RATIO, (arm, "postln_warm"), f"{arm_words(arm)}, against Post-LN with warm-up"),
         )
     ),
-    SECOND, SHOWN, judged=False,
+    SHOWN, judged=False,
 )  # fmt: skip
 """Of TH-10 and X-4, only numbers are shown."""
 ADMIN = (("admin_warm", "postln_warm"), ("admin_warm_closed", "postln_warm"))
@@ -230,12 +243,6 @@ NONE, ENCODER, DECODER, BOTH = "postln_nowarm", "postln_warm_encoder", "postln_w
 RAMPS = f"{BOTH},{ENCODER},{DECODER}"
 AFTER = "postln_nowarm_burst16"
 RESETS = tuple(f"{AFTER}_new{part}" for part in ("encoder", "decoder", "adam"))
-RAMPED = SECOND, SECOND_AMENDMENT
-PILOT = BURST16, "one run of each in a pilot with other code and other initial weights was known"
-CENTRED = (
-    "2026-11-29T02:36Z",  # before any run of these arms with a new seed
-    "two runs with centred branches and one of each other were known; those of Post-LN with the new seeds, too",
-)
 OTHERS = (
     Claim(
         "TH-10", "Post-LN: gradients are tiny after warm-up", "section 3.4, figure 3(a, b)",
@@ -245,21 +252,21 @@ OTHERS = (
     Claim(
         "X-1", "DeepNorm trains at depths where Post-LN fails", "Wang et al. 2022; Liu et al. 2020",
         "Post-LN fails at 18-18 on WMT14; DeepNorm 28.8, 29.0, 28.9 at 18, 50, 100 on WMT17", "18 to 100 layers",
-        Rule((DeepAlone(DEEP, TRAINED_BLEU, (6, 12, 18)),), DEPTHS, REGISTRY),
-        Rule((DeepAlone(DEEP, None),), DEPTHS, "the amendment's measure; any depth, as in the first rule"),
+        Rule((DeepAlone(DEEP, TRAINED_BLEU, (6, 12, 18)),), Origin(DEPTHS, REGISTRY)),
+        Rule((DeepAlone(DEEP, None),), Origin(DEPTHS, "the amendment's measure; any depth, as in the first rule")),
         grid=f"depth arms={','.join(DEEP)}",
     ),
     Claim(
         "X-2", "ReZero needs neither warm-up nor norm", "Bachlechner et al. 2020",
         "34.66 on IWSLT14, 1 to 2 below others", "34.66 BLEU",
-        Rule(_rezero(TRAINED_BLEU), WRITTEN, REGISTRY), amended(*_rezero(None)),
+        Rule(_rezero(TRAINED_BLEU), WRITTEN), Rule(_rezero(None), AMENDED),
     ),
     Claim(
         "X-3", "Admin matches or betters Post-LN", "Liu et al. 2020",
         "35.67 +- 0.15 and 35.64 +- 0.23 on IWSLT14; trains at 18-18 on WMT14, where Post-LN does not", "+0.03 BLEU",
         Rule((*(Within(BLEU.minus(), pair, NON_INFERIOR_BLEU) for pair in ADMIN),
-              DeepAlone(("postln_warm", "admin_warm"), TRAINED_BLEU, (18,))), WRITTEN, REGISTRY),
-        amended(*(Within(NLL_RATIO, pair, high=NON_INFERIOR_NLL) for pair in ADMIN), written=SECOND),
+              DeepAlone(("postln_warm", "admin_warm"), TRAINED_BLEU, (18,))), WRITTEN),
+        Rule(tuple(Within(NLL_RATIO, pair, high=NON_INFERIOR_NLL) for pair in ADMIN), SECOND),
     ),
     Claim(
         "X-4", "Some scheme has even gradients throughout training and reaches Post-LN's final quality",
@@ -268,83 +275,76 @@ OTHERS = (
     ),
     Claim(
         "X-5a", "The first layers' vanishing gradients predict which runs fail", "ours", "not in the paper", "-", None,
-        Rule((Predicts(ARMS),), SECOND, SECOND_AMENDMENT), grid=f"rates arms={','.join(ARMS)}",
+        Rule((Predicts(ARMS),), SECOND), grid=f"rates arms={','.join(ARMS)}",
         options=" probe=collapse", explored=False,
     ),
     _ours(
         "X-5b", "Just above its limit, Post-LN needs warm-up in the encoder alone", f"{RAMPS} rates=0.001,0.002",
-        toy=_only(ENCODER, DECODER, at=0.002, known=RAMPED),
-        multi30k6=_only(ENCODER, DECODER, at=0.001, known=RAMPED, seeds=3),
+        toy=_only(ENCODER, DECODER, at=0.002, origin=SECOND),
+        multi30k6=_only(ENCODER, DECODER, at=0.001, origin=SECOND, seeds=3),
     ),
     _ours(
         "X-5c", "At higher rates, Post-LN needs warm-up in both stacks", f"{RAMPS} rates=0.002,0.004",
-        toy=_only(BOTH, ENCODER, DECODER, at=0.004, known=RAMPED),
-        multi30k6=_only(BOTH, ENCODER, DECODER, at=0.002, known=RAMPED, seeds=3),
+        toy=_only(BOTH, ENCODER, DECODER, at=0.004, origin=SECOND),
+        multi30k6=_only(BOTH, ENCODER, DECODER, at=0.002, origin=SECOND, seeds=3),
     ),
     _ours(
         "X-5d", "After an epoch at ten times the rate, Post-LN does not train where it does from the start",
         f"{NONE},postln_nowarm_burst rates=0.0005,0.005",
-        toy=_only(NONE, "postln_nowarm_burst", at=(0.0005, 0.005),
-                  known=(BURST, "after X-5b and X-5c; the runs without a burst were known")),
+        toy=_only(NONE, "postln_nowarm_burst", at=(0.0005, 0.005), origin=BURST),
     ),
     _ours(
         "X-6", "Where Post-LN trains, a ramp on the encoder makes it faster, one on the decoder does not",
         f"{NONE},{BOTH},{ENCODER},{DECODER} rates=0.0005,0.001",
         toy=Rule((Faster((NONE, ENCODER), 0.0005, NO_FASTER), Faster((NONE, DECODER), 0.0005, high=NO_FASTER)),
-                 SPEED, "seen on toy at 0.001; the runs without a ramp were known"),
-        multi30k6=Rule((Faster((BOTH, ENCODER), 0.001, NO_FASTER, seeds=3),), SPEED, "seen on toy at 0.001", 3),
+                 SPEED._replace(source=f"{SPEED.source}; the runs without a ramp were known")),
+        multi30k6=Rule((Faster((BOTH, ENCODER), 0.001, NO_FASTER, seeds=3),), SPEED, 3),
     ),
     _ours(
         "X-7a", "Sixteen updates at ten times the rate keep Post-LN from training; Pre-LN recovers from them",
         f"{AFTER},preln_nowarm_burst16 rates=0.005,0.02",
-        toy=_only("preln_nowarm_burst16", AFTER, at=(0.02, 0.005), known=PILOT),
+        toy=_only("preln_nowarm_burst16", AFTER, at=(0.02, 0.005), origin=BURST16),
     ),
     _ours(
         "X-7b", "After such updates, it is the state of the encoder's weights that keeps Post-LN from training",
-        f"{','.join(RESETS)} rates=0.005", toy=_only(*RESETS, at=0.005, known=PILOT),
+        f"{','.join(RESETS)} rates=0.005", toy=_only(*RESETS, at=0.005, origin=BURST16),
     ),
     _ours(
         "X-8a", "Just above its limit, Post-LN needs no warm-up if its encoder's branches are centred",
         f"centred_nowarm,{NONE} rates=0.001,0.002",
-        toy=_only("centred_nowarm", NONE, at=0.002, known=CENTRED),
-        multi30k6=_only("centred_nowarm", NONE, at=0.001, known=CENTRED, seeds=3),
+        toy=_only("centred_nowarm", NONE, at=0.002, origin=CENTRED),
+        multi30k6=_only("centred_nowarm", NONE, at=0.001, origin=CENTRED, seeds=3),
     ),
     _ours(
         "X-8b", "What matters there is the size of the encoder's branches, not what their tokens share",
         f"shrunk_nowarm,centredfull_nowarm,{NONE} rates=0.001,0.002",
-        toy=_only("shrunk_nowarm", "centredfull_nowarm", at=0.002, known=CENTRED),
-        multi30k6=_only("shrunk_nowarm", NONE, at=0.001, seeds=3,
-                        known=(SMALL, "after X-8a to X-8d; Post-LN's runs were known")),
+        toy=_only("shrunk_nowarm", "centredfull_nowarm", at=0.002, origin=CENTRED),
+        multi30k6=_only("shrunk_nowarm", NONE, at=0.001, origin=SMALL, seeds=3),
     ),
     _ours(
         "X-8c", "Just above its limit, Post-LN needs no warm-up if the gradients of its encoder's branches are centred",
         f"centredgradient_nowarm,centredforward_nowarm,{NONE} rates=0.002",
-        toy=_only("centredgradient_nowarm", NONE, at=0.002, known=(LEARNT, "after X-8a and X-8b, without a pilot")),
+        toy=_only("centredgradient_nowarm", NONE, at=0.002, origin=LEARNT),
     ),
     _ours(
         "X-8d", "Where Post-LN trains without warm-up, centring makes it faster",
         f"centred_nowarm,{NONE} rates=0.0005,0.001",
-        toy=Rule((Faster((NONE, "centred_nowarm"), 0.0005, NO_FASTER),), GAIN,
-                 "known: centred runs on toy at higher rates, one on Multi30k, and Post-LN's"),
+        toy=Rule((Faster((NONE, "centred_nowarm"), 0.0005, NO_FASTER),), GAIN),
     ),
     _ours(
         "X-8e", "Just above its limit, Post-LN needs no warm-up if its encoder's branches are very small",
         f"shrunksignal_nowarm,{NONE} rates=0.001,0.002",
-        toy=_only("shrunksignal_nowarm", NONE, at=0.002,
-                  known=(SMALLER, "without a pilot; known: 9 of 10 with smaller initial weights in both stacks")),
-        multi30k6=_only("shrunksignal_nowarm", NONE, at=0.001, seeds=3,
-                        known=(SMALLER_THERE, "after X-8b there and X-8f; Post-LN's runs were known")),
+        toy=_only("shrunksignal_nowarm", NONE, at=0.002, origin=SMALLER),
+        multi30k6=_only("shrunksignal_nowarm", NONE, at=0.001, origin=SMALLER_THERE, seeds=3),
     ),
     _ours(
         "X-8f", "Where Post-LN trains without warm-up, very small branches in the encoder make it faster",
         f"shrunksignal_nowarm,{NONE} rates=0.0005",
-        toy=Rule((Faster((NONE, "shrunksignal_nowarm"), 0.0005, NO_FASTER),), SMALL_GAIN,
-                 "after X-8a to X-8e; Post-LN's runs were known"),
+        toy=Rule((Faster((NONE, "shrunksignal_nowarm"), 0.0005, NO_FASTER),), SMALL_GAIN),
     ),
     _ours(
         "X-9", "Under SGD, too, Post-LN needs warm-up at a rate at which it trains with it",
         f"{BOTH}_sgd_long,{NONE}_sgd_long rates=0.2",
-        toy=_only(f"{BOTH}_sgd_long", f"{NONE}_sgd_long", at=0.2,
-                  known=(LONGER, "known: a run with warm-up at 0.2, one at 0.5, and those of three epochs")),
+        toy=_only(f"{BOTH}_sgd_long", f"{NONE}_sgd_long", at=0.2, origin=LONGER),
     ),
 )  # fmt: skip
