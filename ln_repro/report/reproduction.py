@@ -117,7 +117,7 @@ def compare(theirs: Run, ours: Run, kept: Sequence[Run]) -> Comparison:
     intervals, where = _end(theirs, kept, then, shared)
     if any(diverged):
         intervals = {}
-    outside = [key for key, (low, high) in intervals.items() if not low <= _finite(now[key]) <= high]
+    outside = [key for key, (low, high) in intervals.items() if (end := now[key]) is None or not low <= end <= high]
     if (diverged[0] is None) != (diverged[1] is None):
         words = [f"diverged at update {update}" if update else "not diverged" for update in diverged]
         grade, reason = DIFFERENT, f"{words[0]} then, {words[1]} now; {begins}"
@@ -146,11 +146,12 @@ def _beginning(then: Series, now: Series, shared: Sequence[Key]) -> tuple[str, s
 
 def _end(theirs: Run, kept: Sequence[Run], then: Series, shared: Sequence[Key]) -> tuple[dict[Key, Interval], str]:
     """Return the intervals in which the last numbers of each kind are expected, and what these are in words."""
-    last = {key.kind: key for key in shared if then[key] is not None}
+    recorded = {key: value for key in shared if (value := then[key]) is not None}
+    last = {key.kind: key for key in recorded}
     final = [key for kind, key in last.items() if kind != LOSS] or list(last.values())
     by_seed = {run.record.axes.seed: series(run) for run in (*kept, theirs) if arm_of(run) == arm_of(theirs)}
     of_arm = {key: [value for run in by_seed.values() if (value := run.get(key)) is not None] for key in final}
-    intervals = {key: _expected(key, then[key], of_arm[key], len(final)) for key in final}
+    intervals = {key: _expected(key, recorded[key], of_arm[key], len(final)) for key in final}
     seeds = min(map(len, of_arm.values()), default=0)
     words = f"in the range expected for {LEVEL:.0%} of this arm's runs (from {seeds} seeds)"
     if seeds < SEEDS:
@@ -179,10 +180,6 @@ def _diverged(run: Run, until: float) -> int | None:
     return event.update if event and event.rule == NOT_FINITE and event.update <= until else None
 
 
-def _finite(value: float | None) -> float:
-    return math.nan if value is None else value
-
-
 def _apart(then: float | None, now: float | None) -> float:
     """Return the relative difference of two numbers."""
     if then == now:
@@ -190,9 +187,9 @@ def _apart(then: float | None, now: float | None) -> float:
     return math.inf if then is None or now is None else abs(now - then) / abs(then or 1.0)
 
 
-def _expected(key: Key, recorded: float | None, arm: Sequence[float], ends: int) -> Interval:
+def _expected(key: Key, value: float, arm: Sequence[float], ends: int) -> Interval:
     """Return the prediction interval for a number, given those of an arm's runs; simultaneous for ``ends`` numbers."""
-    value, least = _finite(recorded), LEAST_HALF_WIDTH.get(key.kind, 0.01)
+    least = LEAST_HALF_WIDTH.get(key.kind, 0.01)
     low, high = value * (1 - LOOSE), value * (1 + LOOSE)
     if len(arm) >= SEEDS:
         low, high = prediction_interval(arm, 1 - (1 - LEVEL) / ends)
