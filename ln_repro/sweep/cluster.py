@@ -94,8 +94,8 @@ def submit_unfinished(
         for first in range(0, len(together), slurm.ARRAY_SIZE):
             part, tag = together[first : first + slurm.ARRAY_SIZE], f"ln-repro-{uuid.uuid4().hex}"
             # Written before the submission, so that jobs can be matched to runs even if this process dies meanwhile.
-            written = zip(part, queued.write(part, arrays(runs) / tag), strict=True)
-            jobs = [slurm.StackJob(*stack, runs.absolute(), retries, cancellations) for stack in written]
+            written = queued.write(part, arrays(runs) / tag)
+            jobs = [slurm.StackJob(stack, runs.absolute(), retries, cancellations) for stack in written]
             try:
                 slurm.submit(jobs, tag, options, runs.absolute() / "sweep" / "slurm")
             except UserError:  # refused, so that no job is in the queue

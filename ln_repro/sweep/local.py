@@ -4,7 +4,7 @@ import math
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -68,11 +68,11 @@ class Pool:
         unfinished = [planned for planned in plan if not planned.done]
         self.logs.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="queue-", dir=self.logs) as queue:
-            self.run_files(unfinished, queued.write([unfinished], Path(queue))[0])
+            self.run_files(*queued.write([unfinished], Path(queue)))
 
-    def run_files(self, plan: Sequence[PlannedRun], files: Sequence[Path]) -> None:
-        """Run experiments like `run`; remove the file of each that has ended and is not to be resumed."""
-        self.waiting = [Waiting(*pair) for pair in zip(plan, files, strict=True)]
+    def run_files(self, plan: Mapping[Path, PlannedRun]) -> None:
+        """Run a plan by its files like `run`; remove the file of each run that has ended and is not to be resumed."""
+        self.waiting = [Waiting(planned, file) for file, planned in plan.items()]
         last_busy = time.monotonic()
         try:
             while self.waiting or self.running:

@@ -22,15 +22,15 @@ STOP_SECONDS = 90.0  # time limit for a run to save its state; longer than the l
 ALL = "ALL"
 
 
-def write(stacks: Iterable[Sequence[PlannedRun]], folder: Path) -> list[list[Path]]:
-    """Write the runs of some stacks to ``folder``; return the files of each stack."""
+def write(stacks: Iterable[Sequence[PlannedRun]], folder: Path) -> list[dict[Path, PlannedRun]]:
+    """Write the runs of some stacks to ``folder``; return those of each stack by their files."""
     folder.mkdir(parents=True, exist_ok=True)
-    files: list[list[Path]] = []
-    for index, stack in enumerate(stacks):
-        files.append([folder / f"{index}-{planned.name}.json" for planned in stack])
-        for file, planned in zip(files[-1], stack, strict=True):
+    written = [{folder / f"{index}-{planned.name}.json": planned for planned in stack}
+               for index, stack in enumerate(stacks)]  # fmt: skip
+    for stack in written:
+        for file, planned in stack.items():
             write_json(file, planned.experiment.model_dump(mode="json"))
-    return files
+    return written
 
 
 def stack_of(file: Path) -> int:

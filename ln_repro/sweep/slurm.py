@@ -8,7 +8,7 @@ import shlex
 import shutil
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -41,8 +41,7 @@ WAITING = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT")
 class StackJob:
     """A job that trains a stack of runs; on Slurm's warning, it lets them save their state and asks to be requeued."""
 
-    plan: Sequence[PlannedRun]
-    files: Sequence[Path]  # with the experiments, each until its run has ended
+    plan: Mapping[Path, PlannedRun]  # by the file with the experiment, which is there until the run has ended
     runs: Path  # the runs folder
     retries: int  # of a run that fails
     cancellations: queued.Cancellations  # those since the submission
@@ -52,13 +51,12 @@ class StackJob:
     def __call__(self) -> None:
         """Run the experiments that have not ended, as a local sweep does on a machine for this stack alone."""
         os.chdir(self.folder)  # sbatch's chdir may be another one
-        left = {file: planned for file, planned in zip(self.files, self.plan, strict=True) if file.exists()}
-        device, progress = Device("the job", 1, stack=len(self.plan)), Progress(self.plan)
+        device, progress = Device("the job", 1, stack=len(self.plan)), Progress([*self.plan.values()])
         self.pool = Pool(
             [device], self.retries, self.runs / "sweep", self.cancellations, progress, patience=PATIENCE_SECONDS
         )
-        self.pool.run_files([*left.values()], [*left])
-        if any(file.exists() for file in self.files):  # depending on Slurm's configuration, runs are warned, too
+        self.pool.run_files({file: planned for file, planned in self.plan.items() if file.exists()})
+        if any(file.exists() for file in self.plan):  # depending on Slurm's configuration, runs are warned, too
             time.sleep(END_SECONDS)
 
     def checkpoint(self) -> Any:
@@ -147,7 +145,7 @@ def submit(jobs: Sequence[StackJob], tag: str, options: Json, folder: Path) -> N
         queue()  # raises an error if Slurm does not respond: then the jobs may have been accepted
         raise UserError(f"launcher: Slurm refused the jobs: {' '.join(str(error).split())}") from None
     logs = [job.paths.stdout if options.get("stderr_to_stdout") else job.paths.stderr for job in submitted]
-    jobs[0].files[0].with_name(LOGS).write_text("".join(f"{log.name}\n" for log in logs))
+    next(iter(jobs[0].plan)).with_name(LOGS).write_text("".join(f"{log.name}\n" for log in logs))
 
 
 def log_of(file: Path, folder: Path) -> Path | None:

@@ -122,8 +122,8 @@ def test_a_job_of_a_stack_that_is_preempted_goes_on_where_its_runs_stopped(comma
     until(lambda: len(run.reached(30)) == ROWS)
     requeued = job.checkpoint().function
     thread.join(HANGS_SECONDS)
-    assert not run.workers() and not [*run.runs.glob("*/record.json")] and all(file.exists() for file in job.files)
+    assert not run.workers() and not [*run.runs.glob("*/record.json")] and all(file.exists() for file in job.plan)
     requeued()
-    assert not any(file.exists() for file in job.files)
+    assert not any(file.exists() for file in job.plan)
     assert {len([*folder.iterdir()]) for folder in run.runs.glob("toy_*/sessions")} == {2}
     assert_equal(records_of(run), separate)

@@ -67,7 +67,7 @@ def plan_of(number: int, runs: Path) -> list[PlannedRun]:
 
 def left(job: StackJob) -> list[str]:
     """Return the experiments of the runs that a job would resume."""
-    return [planned.run.exp for file, planned in zip(job.files, job.plan, strict=True) if file.exists()]
+    return [planned.run.exp for file, planned in job.plan.items() if file.exists()]
 
 
 def test_a_job_trains_its_runs_as_one_and_requeued_those_that_it_was_to_stop(stand_ins, submitted, queue, tmp_path):
@@ -115,7 +115,7 @@ def test_a_job_starts_a_run_whose_holder_has_gone_unless_another_process_has_end
     with acquire(plan[0].folder.path), acquire(plan[1].folder.path):
         thread.start()
         until(lambda: tries(plan[2]))
-        job.files[1].unlink()
+        [*job.plan][1].unlink()
     thread.join(HANGS_SECONDS)  # the locks are free, though the job looks at them only every five seconds
     assert [tries(run) for run in plan] == [1, 0, 1] and left(job) == []
 
@@ -395,7 +395,7 @@ def test_only_runs_that_are_not_finished_queued_or_running_are_submitted(queue, 
     queue("5_0|PENDING|ours\n")
     with acquire(held.folder.path):
         (job,) = submitted(plan)
-    assert [run.name for run in job.plan] == [missing.name]
+    assert [run.name for run in job.plan.values()] == [missing.name]
     assert len((tmp_path / "asked").read_text().splitlines()) == 1
 
 
@@ -404,7 +404,7 @@ def test_runs_that_were_cancelled_while_the_corpus_was_prepared_are_not_submitte
     plan, cancellations = plan_of(2, tmp_path), Cancellations(tmp_path)
     Cancellations(tmp_path).request([plan[0].name])
     (job,) = submitted(plan, cancellations=cancellations)
-    assert [run.name for run in job.plan] == [plan[1].name]
+    assert [run.name for run in job.plan.values()] == [plan[1].name]
     progress = Progress(plan, dict, Console(file=(tmp_path / "screen").open("w")))
     cluster.watch(plan[:1], progress, tmp_path, cancellations)
     assert progress.failures == [], "the user has asked for it"
@@ -415,7 +415,11 @@ def test_more_runs_than_slurm_takes_in_one_array_are_several(tmp_path, monkeypat
     plan = plan_of(3, tmp_path)
     sent: dict[str, list[str]] = {}
     monkeypatch.setattr(slurm, "ARRAY_SIZE", 2)
-    monkeypatch.setattr(slurm, "submit", lambda jobs, tag, *_: sent.update({tag: [job.plan[0].name for job in jobs]}))
+
+    def submit(jobs: Sequence[StackJob], tag: str, *_: object) -> None:
+        sent[tag] = [planned.name for job in jobs for planned in job.plan.values()]
+
+    monkeypatch.setattr(slurm, "submit", submit)
     assert cluster.submit_unfinished(plan, tmp_path, {}, 0, Cancellations(tmp_path)) == 3
     assert [*sent.values()] == [[plan[0].name, plan[1].name], [plan[2].name]]
     for tag, names in sent.items():
