@@ -16,16 +16,9 @@ from ln_repro.claims.rates import LIMITS, METRICS, SHARES, multiverse
 from ln_repro.claims.words import arm_words
 from ln_repro.records.archive import Run
 from ln_repro.records.record import AVERAGE, Record, Score
+from ln_repro.report import collapse
 from ln_repro.report.arena import arena_table, limit_words, lr50_table
 from ln_repro.report.claims import LEADING, claims_table, theory_table
-from ln_repro.report.collapse import (
-    branches_table,
-    bursts_table,
-    collapse_table,
-    degrees_table,
-    ramps_table,
-    stacks_table,
-)
 from ln_repro.report.tables import Table, rounded
 from ln_repro.system.files import Json
 
@@ -73,17 +66,17 @@ def all_tables(archive: Archive, rows: Sequence[Row]) -> Files:
         "rates": {f"rates-{name}": rates_table(part) for name, part in {**varied, **replication}.items()},
         "causes": {f"causes-{name}": causes_table(part) for name, part in {**settings, **replication}.items()},
         "collapse": {
-            "collapse-iwslt-60": collapse_table(
+            "collapse-iwslt-60": collapse.collapse_table(
                 [run for run in (*archive.kept.runs, *archive.stopped) if run.record.setting == "iwslt-60"]
             ),
-            **{f"collapse-{name}": degrees_table(part) for name, part in replication.items()},
+            **{f"collapse-{name}": collapse.degrees_table(part) for name, part in replication.items()},
         },
         "ramps": {
-            "stacks": stacks_table(archive),
-            **{f"ramps-{name}": ramps_table(part) for name, part in replication.items()},
+            "stacks": collapse.stacks_table(archive),
+            **{f"ramps-{name}": collapse.ramps_table(part) for name, part in replication.items()},
         },
-        "branches": {"branches": branches_table(archive)},
-        "bursts": {"bursts": bursts_table(archive)},
+        "branches": {"branches": collapse.branches_table(archive)},
+        "bursts": {"bursts": collapse.bursts_table(archive)},
         "depth": {f"depth-{name}": depth_table(evidence) for name, evidence in settings.items()},
         "arena": arenas,
         "runs": run_tables(archive.kept.records, own),
