@@ -17,6 +17,7 @@ PADDED = 60  # columns of Markdown are aligned up to this width: a longer text w
 LATEX = str.maketrans(
     {sign: f"\\{sign}" for sign in "_%&$#{}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    | {"<": r"\textless{}", ">": r"\textgreater{}"}  # in LaTeX's default encoding, these signs are ¡ and ¿
 )
 
 
