@@ -100,7 +100,7 @@ class Loop:
             raise UserError(
                 f"schedule.step_update: {schedule.step_update}: expected less than the run's {last} updates"
             )
-        self.trainer.lr_scheduler.plan(self.experiment.learning_rate(self.updates_per_epoch))
+        self.trainer.plan_rates(self.updates_per_epoch)
 
     def _report_start(self) -> None:
         """Write what a record says about the code, the device and the parts of a run."""

@@ -21,8 +21,9 @@ from ln_repro.engine.inputs import Inputs
 from ln_repro.engine.plugin.bert import Classified, LnClassification, LnMaskedLm, MaskedBlocks
 from ln_repro.engine.plugin.loss import LabelSmoothedCrossEntropy
 from ln_repro.engine.plugin.model import EncoderOnly, LnClassifier, LnEncoder, LnTransformer
-from ln_repro.engine.plugin.optimizers import RampAndTail, gradients, optimizer_of, split_param_groups
+from ln_repro.engine.plugin.optimizers import gradients, optimizer_of, set_rates, split_param_groups
 from ln_repro.engine.plugin.tasks import LnTask, LnTranslation
+from ln_repro.experiment.learning_rate import LearningRate
 from ln_repro.model.batch import Batch, Log
 from ln_repro.system.distributed import Rank
 from ln_repro.system.files import Json
@@ -118,6 +119,8 @@ def configuration(inputs: Inputs, rank: Rank) -> DictConfig | ListConfig:
 class StrictTrainer(Trainer):
     """fairseq's trainer of a run, whose `update` does not synchronise with the device; it sets the seeds."""
 
+    rate: LearningRate | None = None
+
     def __init__(self, inputs: Inputs, rank: Rank) -> None:
         self.experiment = inputs.experiment
         np.random.seed(self.experiment.torch_seed)
@@ -129,6 +132,16 @@ class StrictTrainer(Trainer):
     def use_distributed_wrapper(self) -> bool:
         """Return False: `update` adds up the gradients, not a wrapper of the model."""
         return False
+
+    def plan_rates(self, updates_per_epoch: int) -> None:
+        """Set the learning rates, which depend on the length of the run, known once the batches have been built."""
+        self.rate = self.experiment.learning_rate(updates_per_epoch)
+        self.lr_step_update()
+
+    def lr_step_update(self) -> None:
+        """Set the learning rates of the *next* update; fairseq calls this whenever the number of updates changes."""
+        if self.rate:
+            set_rates(self.optimizer, self.rate, self.get_num_updates() + 1)
 
     def next_epoch(self, batches: EpochBatchIterator) -> GroupedIterator:
         """Return an iterator over the updates of the next epoch, each a list of mini-batches."""
@@ -253,7 +266,6 @@ class StrictTrainer(Trainer):
         cfg, model = self.experiment.optimizer, self.get_model()
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self._optimizer = optimizer_of(cfg, self.experiment.lr, parameters)
-        self._lr_scheduler = RampAndTail(self._optimizer)
         split_param_groups(self._optimizer, self.experiment.schedule, model.named_parameters())
         if cfg.equal_layer_norms:
             stacks = model.stacks.values()

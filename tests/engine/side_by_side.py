@@ -98,7 +98,7 @@ def main():
         stock, rounding = (Side(Path(name), stock=True) for _ in range(2))
         step = Side(Path(name), stock=False)
     _, batches = step.trainer.resume(None)
-    step.trainer.lr_scheduler.plan(experiment.learning_rate(len(batches)))
+    step.trainer.plan_rates(len(batches))
     assert step.parameters.keys() <= stock.parameters.keys()  # which has idle copies of some
     utils.set_torch_seed(1)
     if experiment.init == "fairseq":

@@ -1,6 +1,7 @@
 """Loss, optimizer and schedule against fairseq's and torch's own; a ramp on one stack alone."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -9,7 +10,8 @@ from fairseq.optim.adam import Adam as FairseqAdam
 from torch.nn import functional
 
 from ln_repro.engine.plugin.loss import SmoothedNll
-from ln_repro.engine.plugin.optimizers import RampAndTail, optimizer_of, split_param_groups
+from ln_repro.engine.plugin.optimizers import optimizer_of, set_rates, split_param_groups
+from ln_repro.engine.trainer import StrictTrainer
 from ln_repro.experiment.learning_rate import LearningRate
 from ln_repro.experiment.settings import Optimizer, Schedule
 from tests.engine.made import adam, sgd
@@ -64,13 +66,16 @@ def test_adam_is_fairseqs_on_any_gradients(scale, weight_decay):
 
 
 def test_each_update_has_its_own_rate_also_after_a_resume():
-    optimizer = adam(parameters(), lr=1.0)
-    schedule = RampAndTail(optimizer)
-    schedule.step_update(50)  # by fairseq, on resuming before the length of the run is known
-    schedule.plan(LearningRate(1.0, 4, "linear", 4000, 0, total=100))
-    assert optimizer.get_lr() == pytest.approx(0.5)
-    rates = [schedule.step_update(done) for done in range(6)]
-    assert rates == pytest.approx([0.25, 0.5, 0.75, 1, 0.96, 0.95])
+    trainer = StrictTrainer.__new__(StrictTrainer)
+    trainer._optimizer, trainer.quantizer = adam(parameters(), lr=1.0), None
+    rate = LearningRate(1.0, 4, "linear", 4000, 0, total=100)
+    trainer.experiment = SimpleNamespace(learning_rate=lambda updates_per_epoch: rate)
+    trainer.set_num_updates(50)  # on resuming, before the length of the run is known
+    trainer.plan_rates(updates_per_epoch=10)
+    assert trainer.get_lr() == pytest.approx(0.5)
+    for done, expected in enumerate([0.25, 0.5, 0.75, 1, 0.96, 0.95]):
+        trainer.set_num_updates(done)
+        assert trainer.get_lr() == pytest.approx(expected)
 
 
 def test_sgd_and_rectified_adam_are_torchs():
@@ -127,12 +132,10 @@ def test_the_other_stack_has_the_tail_alone(build_model, part, embeddings, share
     for name in names.values():
         expected = ramp if name.startswith(f"{part}.stack.") else full if name.startswith(f"{other}.stack.") else None
         assert name in (expected or {"ramp": ramp, "full": full}[embeddings])
-    schedule = RampAndTail(optimizer)
-    schedule.plan(LearningRate(2e-3, 6, "inverse_sqrt", 4000, 0, total=30))
-    for done in range(30):
-        t = done + 1
-        reported = schedule.step_update(done)
+    rate = LearningRate(2e-3, 6, "inverse_sqrt", 4000, 0, total=30)
+    for t in range(1, 31):
+        set_rates(optimizer, rate, t)
         tail = min(1.0, math.sqrt(6 / t))
         rates = [group["lr"] for group in optimizer.param_groups]
         assert rates == pytest.approx([2e-3 * min(t / 6, tail), 2e-3 * tail], rel=1e-12)
-        assert reported == rates[0]
+        assert optimizer.get_lr() == rates[0]  # what is reported

@@ -1,4 +1,4 @@
-"""torch's optimizers and the schedule of `ln_repro.experiment.learning_rate`, with fairseq's interface."""
+"""torch's optimizers with fairseq's interface, and their learning rates by `ln_repro.experiment.learning_rate`."""
 
 import inspect
 import math
@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import torch
 from fairseq.optim import FairseqOptimizer
-from fairseq.optim.lr_scheduler import FairseqLRScheduler
 from torch import Tensor
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm, parameters_to_vector
 
@@ -159,30 +158,10 @@ def threshold(optimizer: TorchOptimizer) -> float:
     return float((2 + 2 * beta1) / (1 - beta1))
 
 
-class RampAndTail(FairseqLRScheduler):
-    """Scheduler that sets the learning rate of the *next* update, so that the rate of update 1 is not 0.
-
-    The rate that it reports is that of the first group of parameters, which follows the ramp.
-    """
-
-    def __init__(self, optimizer: TorchOptimizer) -> None:
-        super().__init__(None, optimizer)
-        self.done = 0
-        self.rate: LearningRate | None = None
-
-    def plan(self, rate: LearningRate) -> None:
-        """Set the rates, which depend on the length of the run, known only once the batches have been built."""
-        self.rate = rate
-        self.step_update(self.done)
-
-    def step_update(self, num_updates: int) -> float:
-        """Set the learning rate of the update after ``num_updates`` updates."""
-        self.done = num_updates
-        if self.rate is not None:
-            groups = self.optimizer.param_groups  # with schedule.part, the second one has no ramp
-            for group, rate in zip(groups, (self.rate, self.rate.without_ramp()), strict=False):
-                group["lr"] = rate.at(num_updates + 1)
-        return self.optimizer.get_lr()
+def set_rates(optimizer: TorchOptimizer, rate: LearningRate, update: int) -> None:
+    """Set the learning rates of an update, counted from 1; the second group of parameters, if any, has no ramp."""
+    for group, of_group in zip(optimizer.param_groups, (rate, rate.without_ramp()), strict=False):
+        group["lr"] = of_group.at(update)
 
 
 def split_param_groups(

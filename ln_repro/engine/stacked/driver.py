@@ -139,7 +139,7 @@ def difference(inputs: Inputs) -> float:
     first, *checked = islice(trainers[0].next_epoch(trainers[0].get_train_iterator(1)), 1 + CHECKED)
     separate = []
     for trainer in trainers:
-        trainer.lr_scheduler.plan(trainer.experiment.learning_rate(1))
+        trainer.plan_rates(1)
         trainer.update(first)
         separate.append([trainer.flat_gradients(samples) for samples in checked])
     joint, differences = Joint(trainers), []
