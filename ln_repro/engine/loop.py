@@ -63,6 +63,7 @@ class Loop:
         self.trainer.get_valid_iterator("valid")  # an invalid validation set must fail now
 
         self.updates_per_epoch = math.ceil(len(self.batches) / self.trainer.batches_per_update)
+        self.last_update = self.experiment.train.updates(self.updates_per_epoch)
         self._plan_rates()
         self.metrics = MetricBuffer(self.update, state.last_loss)
         self.epoch: int = state.ended or self.batches.epoch
@@ -82,11 +83,8 @@ class Loop:
 
     @property
     def finished(self) -> bool:
-        """Whether the last update or the last epoch is done."""
-        last_update, last_epoch = self.experiment.train.max_update, self.experiment.train.max_epoch
-        return bool(
-            (last_update and self.update >= last_update) or (last_epoch and self.batches.next_epoch_idx > last_epoch)
-        )
+        """Whether the last update is done."""
+        return self.update >= self.last_update
 
     @property
     def status(self) -> int:
@@ -95,10 +93,10 @@ class Loop:
 
     def _plan_rates(self) -> None:
         """Give the schedule its learning rates; raise `UserError` if its step comes after the last update."""
-        schedule, last = self.experiment.schedule, self.experiment.train.updates(self.updates_per_epoch)
-        if schedule.step_reset != "none" and (schedule.step_update or 0) >= last:
+        schedule = self.experiment.schedule
+        if schedule.step_reset != "none" and (schedule.step_update or 0) >= self.last_update:
             raise UserError(
-                f"schedule.step_update: {schedule.step_update}: expected less than the run's {last} updates"
+                f"schedule.step_update: {schedule.step_update}: expected less than the run's {self.last_update} updates"
             )
         self.trainer.plan_rates(self.updates_per_epoch)
 
