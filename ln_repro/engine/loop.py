@@ -141,8 +141,6 @@ class Loop:
                         break
             if not self.stopped:
                 self._write("status", state="trained", peak_memory_mb=self.trainer.peak_memory_mb)
-        except FloatingPointError as error:
-            self._diverged(Diverged(NOT_FINITE, str(error)))
         except Diverged as error:
             self._diverged(error)
 
@@ -229,7 +227,7 @@ class Loop:
         values = self.trainer.task.metrics(on_host(self.trainer.over_processes(logs)))
         self._write("valid", **values, ppl=2 ** min(values["nll_loss"], 1000.0))
         if not math.isfinite(values["loss"]):
-            raise FloatingPointError("the validation loss is not finite")
+            raise Diverged(NOT_FINITE, "the validation loss is not finite")
         self.window_began += time.monotonic() - began
         return True
 
@@ -312,7 +310,7 @@ class MetricBuffer:
         """Read and check all unread updates; those after a divergence are dropped.
 
         Raises:
-            FloatingPointError: a loss or a gradient is not finite; the update is not counted.
+            Diverged: a loss or a gradient is not finite; the update is not counted.
             RuntimeError: the processes have different gradients.
         """
         updates, self.unread = self.unread, []
@@ -321,10 +319,10 @@ class MetricBuffer:
             raise RuntimeError("the processes of this run have different gradients; use GPUs of one type")
         for update, values in zip(updates, numbers, strict=True):
             if not math.isfinite(values["gnorm"]):
-                raise FloatingPointError("gradients are Nan/Inf")  # fairseq's message; it skips such a step
+                raise Diverged(NOT_FINITE, "gradients are Nan/Inf")  # fairseq's message; it skips such a step
             loss = per_token(values["logs"])["loss"]
             if not math.isfinite(loss):
-                raise FloatingPointError("the loss is not finite")
+                raise Diverged(NOT_FINITE, "the loss is not finite")
             self.last = replace(update, **values)
             self.logs += values["logs"]
             self.last_loss = loss
