@@ -73,18 +73,13 @@ class Driver:
 
     def _go_on(self, loop: Loop, gradients: Gradients | None = None) -> None:
         """Let a run update its parameters, and go on to its next mini-batches."""
-        error = None
         try:
             self.batches[loop] = self.running[loop].send(gradients)
-            return
-        except StopIteration:
-            pass
-        except Exception as failure:
-            error = failure
-        del self.running[loop]
-        self.batches.pop(loop, None)
-        self.joint = None  # it would keep the run's memory
-        self.ended(loop, error)
+        except Exception as error:
+            del self.running[loop]
+            self.batches.pop(loop, None)
+            self.joint = None  # it would keep the run's memory
+            self.ended(loop, None if isinstance(error, StopIteration) else error)
 
     def _gradients(self, rows: list[Loop]) -> Sequence[Gradients | None]:
         """Return the jointly computed gradients of each run at the same update, or None if it must compute its own."""
