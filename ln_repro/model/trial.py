@@ -2,7 +2,7 @@
 
 import sys
 from contextlib import redirect_stdout
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -76,29 +76,27 @@ def _try_stack(kind: type[EncoderLayer] | type[DecoderLayer], shape: Shape, init
     output.sum().backward()
 
 
-class Attributes(NamedTuple):
-    """The attributes of a stack's residual connections, by the names of a module and of its attribute."""
-
-    saved: list[tuple[str, str]]  # in checkpoints
-    other: dict[tuple[str, str], Any]
+SAVED = object()
+Attributes = dict[tuple[str, str], Any]
+"""The attributes of a stack's residual connections, by the names of a module and of its attribute; those in checkpoints
+are `SAVED`."""
 
 
 def _attributes(stack: Stack) -> Attributes:
-    attributes = Attributes([], {})
+    attributes: Attributes = {}
     for path, module in stack.named_modules():
         if isinstance(module, Residual):
-            attributes.saved.extend((path, name) for name in module.state_dict())
             other = {name: value for name, value in vars(module).items() if name[0] != "_" and name != "training"}
-            attributes.other.update({(path, name): value for name, value in other.items()})
+            values = {**dict.fromkeys(module.state_dict(), SAVED), **other}
+            attributes |= {(path, name): value for name, value in values.items()}
     return attributes
 
 
 def _unsaved_change(before: Attributes, after: Attributes) -> str | None:
     """Return what a forward pass makes or changes that a checkpoint would lack; None if there is nothing."""
-    for key in after.saved:
-        if key not in before.saved:
+    for key, value in after.items():
+        if value is SAVED and before.get(key) is not SAVED:
             return f"makes {key[1]!r}"
-    for key, value in after.other.items():
-        if key in before.saved or before.other.get(key, value) is not value:  # a new one may be no more than a note
+        if before.get(key, value) is not value:  # a new one may be no more than a note
             return f"changes {key[1]!r}"
     return None
