@@ -69,15 +69,6 @@ def add_over_processes(tensors: list[torch.Tensor]) -> None:
     torch._foreach_copy_(tensors, [total.view_as(tensor) for total, tensor in zip(sums, tensors, strict=True)])
 
 
-def sums_over_processes(logs: Sequence[Log], device: torch.device) -> dict[str, torch.Tensor]:
-    """Return the sums of ``logs`` over all processes, in float64 on ``device``, without waiting for it."""
-    sums = torch.zeros(len(logs[0]), dtype=torch.double, device=device)
-    for total, name in zip(sums, logs[0], strict=True):
-        total.add_(sum(log[name] for log in logs))
-    distributed.all_reduce(sums)
-    return dict(zip(logs[0], sums, strict=True))
-
-
 def seeded(samples: list[Batch], seed: int, rank: int, processes: int) -> list[Batch]:
     """Return the mini-batches of one process for an update, each with its own dropout seed.
 
@@ -196,8 +187,8 @@ class StrictTrainer(Trainer):
         if self.data_parallel_world_size == 1:
             return logs, 1 / max(tokens, 1)
         add_over_processes(gradients(self.optimizer.params))
-        log = sums_over_processes(logs, self.device)
-        return [log], (1 / log["sample_size"].clamp(min=1)).float()
+        (log,) = self.over_processes(logs)
+        return [log], (1 / torch.as_tensor(log["sample_size"]).clamp(min=1)).float()
 
     def _loss(self, sample: Batch) -> tuple[torch.Tensor, int, Log]:
         """Return a mini-batch's loss, number of tokens and log.
@@ -223,8 +214,14 @@ class StrictTrainer(Trainer):
             return self._loss(sample)[2]
 
     def over_processes(self, logs: list[Log]) -> list[Log]:
-        """Return the logs, or with several processes their sums over all of them."""
-        return logs if self.data_parallel_world_size == 1 else [sums_over_processes(logs, self.device)]
+        """Return the logs or, with several processes, their sums over all of them: in float64, still on the device."""
+        if self.data_parallel_world_size == 1:
+            return logs
+        sums = torch.zeros(len(logs[0]), dtype=torch.double, device=self.device)
+        for total, name in zip(sums, logs[0], strict=True):
+            total.add_(sum(log[name] for log in logs))
+        distributed.all_reduce(sums)
+        return [dict(zip(logs[0], sums, strict=True))]
 
     def save_state(self, path: Path, state: State) -> None:
         """Save all that an exact resume needs, under fairseq's names."""
