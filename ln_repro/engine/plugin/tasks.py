@@ -71,28 +71,20 @@ class LnTask(FairseqTask):
         return super().get_batch_iterator(dataset, max_tokens, **settings)
 
 
-class Side:
-    """The concatenated sentences of one language, in fairseq's memory maps, which processes share.
+def padded(sentences: MMapIndexedDataset, indices: Ids, pad: int, on_the_left: bool) -> Ids:
+    """Return some sentences as an array (sentences, maximum length), padded on one side.
 
-    Args:
-        indexed: the sentences; it must live as long as this object, because it closes its maps.
-        lengths: number of tokens of each sentence.
+    They are read from fairseq's memory map, in which all sentences follow each other, and which processes share.
     """
-
-    def __init__(self, indexed: MMapIndexedDataset, lengths: NDArray[np.int32]) -> None:
-        self.tokens = np.frombuffer(indexed._bin_buffer, dtype=indexed._index.dtype)
-        self.places = indexed._index._pointers  # in bytes
-        self.lengths = lengths
-
-    def rows(self, indices: Ids, pad: int, on_the_left: bool) -> Ids:
-        """Return sentences as an array (sentences, maximum length), padded on one side."""
-        lengths, starts = self.lengths[indices, None], self.places[indices, None] // self.tokens.itemsize
-        longest = lengths.max()
-        place = np.arange(longest) - (longest - lengths if on_the_left else 0)
-        inside = (place >= 0) & (place < lengths)
-        rows = np.full(inside.shape, pad, dtype=np.int64)
-        rows[inside] = self.tokens[(starts + place)[inside]]
-        return rows
+    tokens = np.frombuffer(sentences._bin_buffer, dtype=sentences._index.dtype)
+    starts = sentences._index._pointers[indices, None] // tokens.itemsize  # from bytes
+    lengths = sentences.sizes[indices, None]
+    longest = lengths.max()
+    place = np.arange(longest) - (longest - lengths if on_the_left else 0)
+    inside = (place >= 0) & (place < lengths)
+    rows = np.full(inside.shape, pad, dtype=np.int64)
+    rows[inside] = tokens[(starts + place)[inside]]
+    return rows
 
 
 class Pairs(LanguagePairDataset):
@@ -101,7 +93,6 @@ class Pairs(LanguagePairDataset):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.src_sizes, self.tgt_sizes = self.sizes.T  # not copies of it
-        self.sides = Side(self.src, self.src_sizes), Side(self.tgt, self.tgt_sizes)
 
     def __getitem__(self, index: int) -> int:
         return index
@@ -114,19 +105,19 @@ class Pairs(LanguagePairDataset):
         """
         if not len(samples):
             return {}
-        pad, (source, target) = self.src_dict.pad(), self.sides
-        lengths, order = torch.from_numpy(source.lengths[np.asarray(samples)]).long().sort(descending=True)
+        pad = self.src_dict.pad()
+        lengths, order = torch.from_numpy(self.src_sizes[np.asarray(samples)]).long().sort(descending=True)
         indices = np.asarray(samples)[order.numpy()]
-        wanted = target.rows(indices, pad, on_the_left=False)
+        wanted = padded(self.tgt, indices, pad, on_the_left=False)
         before = np.roll(wanted, 1, axis=1)
         before[:, 0] = self.eos
         before[wanted == pad] = pad
         inputs = {
-            "src_tokens": torch.from_numpy(source.rows(indices, pad, self.left_pad_source)),
+            "src_tokens": torch.from_numpy(padded(self.src, indices, pad, self.left_pad_source)),
             "src_lengths": lengths,
             "prev_output_tokens": torch.from_numpy(before),
         }
-        tokens = int(target.lengths[indices].sum())
+        tokens = int(self.tgt_sizes[indices].sum())
         return {"id": torch.from_numpy(indices), "nsentences": len(samples), "ntokens": tokens, "net_input": inputs,
                 "target": torch.from_numpy(wanted)}  # fmt: skip
 
