@@ -144,18 +144,12 @@ def start_trainer(inputs: Inputs, log: Path, lock: int) -> Worker:
 
 def become_stack_trainer(experiment: Experiment, descriptors: Sequence[str]) -> NoReturn:
     """Replace this process by one that trains several runs like ``experiment``, at the other ends of some sockets."""
-    require_fairseq()
-    _ignore_signals()
-    environment = _environment(experiment.train.threads, on_cpu=experiment.train.device == "cpu")
-    os.execve(subprocesses.SELF[0], [*subprocesses.SELF, "-m", Worker.module, "stack", *descriptors], environment)
+    _become(["stack", *descriptors], _environment(experiment.train.threads, on_cpu=experiment.train.device == "cpu"))
 
 
 def follow_rank_zero() -> NoReturn:
     """Replace this process by a trainer that takes part in the run of the first process under torchrun."""
-    require_fairseq()
-    _ignore_signals()
-    environment = _environment(os.environ.get("OMP_NUM_THREADS") or "1")  # torchrun sets it for several processes
-    os.execve(subprocesses.SELF[0], [*subprocesses.SELF, "-m", Worker.module, "follow"], environment)
+    _become(["follow"], _environment(os.environ.get("OMP_NUM_THREADS") or "1"))  # torchrun sets it for several
 
 
 def release_ranks(log: Path) -> None:
@@ -163,6 +157,13 @@ def release_ranks(log: Path) -> None:
     worker = Worker("release", [], log)
     worker.wait()
     worker.check()
+
+
+def _become(arguments: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
+    """Replace this process by a worker with these arguments."""
+    require_fairseq()
+    _ignore_signals()
+    os.execve(subprocesses.SELF[0], [*subprocesses.SELF, "-m", Worker.module, *arguments], environment)
 
 
 def _environment(threads: int | str, settings: Mapping[str, str] = KEEP_MEMORY, on_cpu: bool = False) -> dict[str, str]:
