@@ -139,10 +139,9 @@ def preconditioner(optimizer: TorchOptimizer, parameters: Sequence[Tensor], grad
     For Adam, with v_t including these gradients, P = (1 - beta1^t) (sqrt(v_t / (1 - beta2^t)) + eps), eps being
     corrected as in `Adam`.
     """
-    if optimizer.cfg.betas is None:
+    if not isinstance(optimizer, Adam):
         return torch.ones_like(parameters_to_vector(parameters))
-    (beta1, beta2), state = optimizer.cfg.betas, optimizer.optimizer.state
-    t = 1 + max((int(moments["step"]) for moments in state.values()), default=0)
+    (beta1, beta2), state, t = optimizer.cfg.betas, optimizer.optimizer.state, optimizer.steps + 1
     diagonal = []
     for parameter, gradient in zip(parameters, gradients, strict=True):
         square = gradient.square()
