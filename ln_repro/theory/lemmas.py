@@ -5,7 +5,7 @@ so attention is the mean over positions. Weights are Xavier Gaussian, inputs Gau
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -103,15 +103,8 @@ def pre_layer(x: Tensor, weights: Weights) -> tuple[Tensor, Tensor]:
     return x5, x5
 
 
-@dataclass(frozen=True)
-class Placement:
-    """The norm placement: the equations of a layer, and the operation after the last layer."""
-
-    layer: Callable[[Tensor, Weights], tuple[Tensor, Tensor]]
-    final: Callable[[Tensor], Tensor]
-
-
-PLACEMENTS = {"postln": Placement(post_layer, lambda x: x), "preln": Placement(pre_layer, layer_norm)}
+PLACEMENTS = {"postln": post_layer, "preln": pre_layer}
+"""The equations of a layer, by norm placement."""
 
 
 def xavier(rows: int, columns: int, draw: torch.Generator) -> Tensor:
@@ -130,19 +123,22 @@ def stack(unit: Unit, draw: torch.Generator) -> list[Weights]:
     return [Weights(xavier(d, d, draw), xavier(d, d_ff, draw), xavier(d_ff, d, draw)) for _ in range(unit["layers"])]
 
 
-def forward(x: Tensor, layers: list[Weights], placement: Placement) -> tuple[Tensor, list[Tensor]]:
-    """Return the input of the softmax, and the hidden state of Lemma 2 of every layer, all (..., n, d)."""
+def forward(x: Tensor, layers: list[Weights], norm: str) -> tuple[Tensor, list[Tensor]]:
+    """Return the input of the softmax, and the hidden state of Lemma 2 of every layer, all (..., n, d).
+
+    The input of the softmax is the last of these after a norm: Post-LN's own in the layer, or Pre-LN's final one.
+    """
     hidden = []
     for weights in layers:
-        x, state = placement.layer(x, weights)
+        x, state = PLACEMENTS[norm](x, weights)
         hidden.append(state)
-    return placement.final(x), hidden
+    return layer_norm(hidden[-1]), hidden
 
 
 def hidden_norms(unit: Unit) -> Measurement:
     """Measure the `summary` of the hidden states of one initialised model, its only stack being an encoder."""
     draw = unit.generator()
-    _, hidden = forward(inputs(unit, draw), stack(unit, draw), PLACEMENTS[unit["norm"]])
+    _, hidden = forward(inputs(unit, draw), stack(unit, draw), unit["norm"])
     squares = [state.square().sum(-1).flatten() for state in hidden]
     return {"encoder": {"input": 1.0, **summary(squares, unit["d"])}}  # the input's expectation
 
@@ -176,7 +172,7 @@ def gradients(unit: Unit) -> Measurement:
     squares = []
 
     def loss() -> Tensor:
-        x, hidden = forward(inputs(unit, draw), layers, PLACEMENTS[unit["norm"]])
+        x, hidden = forward(inputs(unit, draw), layers, unit["norm"])
         squares.append(float(hidden[-1].detach().square().mean()))
         logits = x.flatten(0, 1) @ embedding.T
         return F.cross_entropy(logits, torch.randint(VOCABULARY, (len(logits),), generator=draw))
