@@ -14,12 +14,9 @@ from ln_repro.model.sub_layers import Attention, FeedForward, SubLayer
 class DeepNorm(Residual):
     """Post-LN whose input has weight alpha and whose branches have gain beta, by depth (Wang et al. 2022, table 1)."""
 
-    def __init__(self, width: int, dropout: float, place: Place) -> None:
-        super().__init__(width, dropout, place)
-        self.alpha = self.constants(place)[0]
-
     def forward(self, x: Tensor, branch: Branch) -> Tensor:
-        return self.norm(self.alpha * x + self.drop(branch(x)))
+        alpha, _ = self.constants(self.place)
+        return self.norm(alpha * x + self.drop(branch(x)))
 
     @staticmethod
     def constants(place: Place) -> tuple[float, float]:
