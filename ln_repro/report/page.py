@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from ln_repro.claims.evidence import interventions
 from ln_repro.claims.judge import Row
@@ -19,6 +20,9 @@ from ln_repro.system.files import Json
 
 ASSETS = Path(__file__).parent / "assets"
 POINTS = 11  # maximum number of points of a training curve
+ARM = ("data", "norm", "optimizer", "warm", "schedule", "decay", "rate", "seeds", "nll", "bleu")
+RUN = ("id", "seed", "updates", "train", "epochs", "bleu")
+"""What the data of the charts say of an arm and of a run; ``updates`` and ``epochs`` are numbers of grids."""
 
 
 def page(runs: Sequence[Run], tables: Mapping[str, Table], figures: Collection[str]) -> str:
@@ -96,7 +100,6 @@ def _arm(runs: Sequence[Run]) -> Json:
     words += [f"{layers}+{layers} layers" if translates else f"{layers} layers"] if layers != 6 else []
     return {
         "exp": record.exp,
-        "name": f"{display_name(record.axes.norm)}, {display_name(experiment.optimizer.name)}",
         "data": record.corpus if translates else f"{record.axes.data}, {record.axes.task}",
         "norm": record.axes.norm,
         "optimizer": experiment.optimizer.name,
@@ -121,21 +124,18 @@ def _spread(values: Sequence[float], digits: int) -> str:
 
 def chart_data(runs: Sequence[Run], arms: Sequence[Json]) -> Json:
     """Return the data of the charts, without names in each row; ``grids`` are the updates and epochs of curves."""
-    arm_by_id = {name: number for number, arm in enumerate(arms) for name in arm["ids"]}
+    run_of = {run.record.id: run for run in runs}
     grids: dict[tuple[int, ...], int] = {}
-    shown = []
-    for run in runs:
+
+    def row(run: Run) -> list[Any]:
         curve, bleu = run.training_curve, run.curve("test_bleu_tokenised")
         step = max(1, math.ceil(len(curve) / POINTS))
         updates, epochs = tuple(curve)[step - 1 :: step], tuple(bleu)
-        shown.append({
-            "id": run.record.id, "arm": arm_by_id[run.record.id], "seed": run.seed,
-            "updates": grids.setdefault(updates, len(grids)), "train": [round(curve[update], 2) for update in updates],
-            "epochs": grids.setdefault(epochs, len(grids)), "bleu": [round(score, 1) for score in bleu.values()],
-        })  # fmt: skip
-    described = [{key: value for key, value in arm.items() if key not in ("ids", "exp")} for arm in arms]
-    return {"arms": _columns(described), "runs": _columns(shown), "grids": [*grids]}
+        return [
+            run.record.id, run.seed,
+            grids.setdefault(updates, len(grids)), [round(curve[update], 2) for update in updates],
+            grids.setdefault(epochs, len(grids)), [round(score, 1) for score in bleu.values()],
+        ]  # fmt: skip
 
-
-def _columns(rows: Sequence[Json]) -> Json:
-    return {"columns": [*rows[0]] if rows else [], "rows": [[*row.values()] for row in rows]}
+    rows = [[*(arm[name] for name in ARM), [row(run_of[name]) for name in arm["ids"]]] for arm in arms]
+    return {"arm": [*ARM, "runs"], "run": RUN, "arms": rows, "grids": [*grids]}

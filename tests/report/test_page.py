@@ -63,7 +63,7 @@ def test_what_a_table_or_a_name_says_cannot_break_the_page() -> None:
     written = page([Run(recorded(axes=record()["axes"] | {"norm": "<i>"}))], {"A": table}, ())
     assert "<b>x</b>" not in written and "<i>" not in written
     data = json.loads(re.findall('<script type="application/json" id="data">(.*?)</script>', written, re.DOTALL)[0])
-    assert "<i>" in data["arms"]["rows"][0]
+    assert "<i>" in data["arms"][0]
 
 
 def test_runs_of_another_length_are_another_arm_than_those_of_their_name() -> None:

@@ -2,8 +2,9 @@
 // Draws the charts of the page with uPlot: one function from series to a chart, with a tip and emphasis.
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
-const named = ({ columns, rows }) => rows.map((row) => Object.fromEntries(columns.map((name, at) => [name, row[at]])));
-const [ARMS, RUNS] = [named(DATA.arms), named(DATA.runs)];
+const named = (names, row) => Object.fromEntries(names.map((name, at) => [name, row[at]]));
+const ARMS = DATA.arms.map((row) => named(DATA.arm, row));
+const RUNS = ARMS.flatMap((arm, at) => arm.runs.map((row) => ({ arm: at, ...named(DATA.run, row) })));
 const DASHES = { dashed: [7, 5], dotted: [2, 4] };
 const charts = new Set();
 
@@ -19,6 +20,11 @@ const element = (tag, attributes, ...children) => {
   made.append(...children);
   return made;
 };
+
+/** Return the label of an arm's value in a filter. */
+const label = (filter, arm) =>
+  document.querySelector(`.filters [name=${filter}][value="${arm[filter]}"] + span`).textContent;
+const nameOf = (arm) => `${label("norm", arm)}, ${label("optimizer", arm)}`;
 
 /** Return the index of the value nearest to `at` that is not missing: series do not share all their points. */
 function nearest(values, at) {
@@ -125,7 +131,7 @@ const dashOf = (arm) => (arm.warm ? "" : arm.decay === "literal" ? "dotted" : "d
 /** Return the series of runs: their BLEU by epoch, or their training loss by update. */
 function runSeries(runs, metric) {
   return runs.map((run) => [run, ARMS[run.arm]]).map(([run, arm]) => ({
-    arm: run.arm, label: `${arm.name}, ${arm.schedule}, peak rate ${arm.rate}, seed ${run.seed} (${run.id})`,
+    arm: run.arm, label: `${nameOf(arm)}, ${arm.schedule}, peak rate ${arm.rate}, seed ${run.seed} (${run.id})`,
     colour: `${arm.norm}-${arm.optimizer}`, dash: dashOf(arm),
     x: DATA.grids[metric === "train" ? run.updates : run.epochs], y: run[metric],
   })).filter((series) => series.x.length);

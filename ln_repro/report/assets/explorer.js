@@ -13,9 +13,8 @@ function tableRow(arm, number) {
   row.dataset.arm = number;
   row.querySelector("svg").classList.add(arm.warm ? "warm" : arm.decay);
   row.querySelector("line").style.stroke = `var(--${arm.norm}-${arm.optimizer}, var(--other))`;
-  row.querySelector("button").textContent = arm.name;
-  const corpus = form.querySelector(`[name=data][value="${arm.data}"] + span`).textContent;
-  const cells = [corpus, arm.schedule, arm.rate, arm.nll, arm.bleu, arm.seeds];
+  row.querySelector("button").textContent = nameOf(arm);
+  const cells = [label("data", arm), arm.schedule, arm.rate, arm.nll, arm.bleu, arm.seeds];
   row.querySelectorAll("td").forEach((cell, column) => { cell.textContent = cells[column]; });
   return row;
 }
