@@ -184,6 +184,18 @@ def test_in_the_papers_model_the_stacks_without_a_ramp_collapse_in_the_first_epo
             assert (early["cosine"][stack][-1] > 0.999, gradient < 1e-4) == (not ramp, not ramp)
 
 
+def test_under_sgd_equal_layer_norms_harm_post_ln() -> None:
+    runs = [run for run in committed.archive().kept.runs if run.record.exp.endswith("_sgd_long") and run.seed == 1]
+    bleu = {
+        (run.record.exp.split("_")[2], run.record.axes.lr, run.experiment.optimizer.equal_layer_norms): round(run.bleu)
+        for run in runs
+    }
+    assert bleu == {
+        ("warm", 0.1, False): 83, ("warm", 0.2, False): 100, ("warm", 0.5, False): 59, ("nowarm", 0.5, False): 96,
+        ("warm", 0.2, True): 94, ("nowarm", 0.2, True): 64, ("warm", 0.5, True): 54, ("nowarm", 0.5, True): 8,
+    }  # fmt: skip
+
+
 def test_under_sgd_every_seed_of_post_ln_is_faster_with_warm_up() -> None:
     toy = committed.archive().replication["toy"]
     ramped, plain = (toy.curve(f"postln_{warmup}_sgd_long")[0.2] for warmup in ("warm", "nowarm"))
