@@ -1,5 +1,6 @@
 """Stop requests to a worker, and its input."""
 
+import contextlib
 import os
 import queue
 import signal
@@ -11,6 +12,7 @@ from ln_repro.errors import Interrupted
 
 GRACE_SECONDS = 5.0
 """Time that a worker has to save its state after its command has ended."""
+POLL_SECONDS = 0.2
 
 
 class StopRequest:
@@ -18,7 +20,7 @@ class StopRequest:
 
     def __init__(self) -> None:
         self._requested = False  # a signal handler may deadlock on a `threading.Event`
-        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def __bool__(self) -> bool:
         return self._requested
@@ -37,8 +39,10 @@ class StopRequest:
         threading.Thread(target=self._watch_input, daemon=True).start()
 
     def input_lines(self) -> Iterator[str]:
-        """Return the lines of standard input, until its end."""
-        return iter(self._lines.get, None)
+        """Yield the lines of standard input until a stop is requested."""
+        while not self:
+            with contextlib.suppress(queue.Empty):
+                yield self._lines.get(timeout=POLL_SECONDS)
 
     def _watch_input(self) -> None:
         partial = b""
@@ -46,6 +50,5 @@ class StopRequest:
             *lines, partial = (partial + more).split(b"\n")
             for line in lines:
                 self._lines.put(line.decode())
-        self._lines.put(None)
         self.request()
         threading.Timer(GRACE_SECONDS, os._exit, [Interrupted.exit_code]).start()

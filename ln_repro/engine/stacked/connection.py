@@ -13,11 +13,9 @@ from contextlib import suppress
 from multiprocessing.connection import wait
 
 from ln_repro.engine.inputs import Inputs, read
-from ln_repro.engine.stop import StopRequest
+from ln_repro.engine.stop import POLL_SECONDS, StopRequest
 from ln_repro.errors import LnReproError, described
 from ln_repro.records.run_dir import RunFolder
-
-POLL_SECONDS = 0.2
 
 
 def train_in_stack(descriptor: int, lock: int, arguments: Sequence[str], stop: StopRequest) -> int:
