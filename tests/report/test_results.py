@@ -184,6 +184,17 @@ def test_in_the_papers_model_the_stacks_without_a_ramp_collapse_in_the_first_epo
             assert (early["cosine"][stack][-1] > 0.999, gradient < 1e-4) == (not ramp, not ramp)
 
 
+def test_new_seeds_of_berts_largest_rates() -> None:
+    evidence = committed.archive().replication["wikinews"]
+    trained = {(exp, rate): [*map(evidence.trained, runs)] for exp in ("postln_warm_linear", "preln_nowarm_linear")
+               for rate, runs in evidence.curve(exp).items()}  # fmt: skip
+    assert {key: (sum(seeds), len(seeds)) for key, seeds in trained.items()} == {
+        ("postln_warm_linear", 0.003): (5, 5), ("postln_warm_linear", 0.01): (0, 5),
+        ("preln_nowarm_linear", 0.003): (5, 5), ("preln_nowarm_linear", 0.01): (5, 5),
+        ("preln_nowarm_linear", 0.02): (2, 5),
+    }  # fmt: skip
+
+
 def test_under_sgd_equal_layer_norms_harm_post_ln() -> None:
     runs = [run for run in committed.archive().kept.runs if run.record.exp.endswith("_sgd_long") and run.seed == 1]
     bleu = {
