@@ -127,13 +127,11 @@ def test_a_run_is_not_stuck_before_its_ramp_ends(trained, tmp_path, ramp, state)
     assert came_to(tmp_path / "run")[0][-1]["state"] == state
 
 
-PART = {"schedule__warmup_updates": 6, "schedule__decay": "inverse_sqrt", "schedule__part": "encoder"}
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("changes", [{}, PART], ids=["one rate", "two rates"])
-def test_a_stop_or_a_kill_in_a_validation_changes_and_costs_nothing(trained, tmp_path, changes):
-    assert trained(tmp_path / "whole", **changes) == 0
+def test_a_stop_or_a_kill_in_a_validation_changes_and_costs_nothing(trained, tmp_path):
+    """The stacks have different rates here, so that a resumed optimizer needs those of both."""
+    part = {"schedule__warmup_updates": 6, "schedule__decay": "inverse_sqrt", "schedule__part": "encoder"}
+    assert trained(tmp_path / "whole", **part) == 0
     ends = [event["update"] for event in Events(tmp_path / "whole" / "events.jsonl").read() if event["kind"] == "valid"]
     folder, points = tmp_path / "disturbed", []
     for disturbance, status in (
@@ -145,7 +143,7 @@ def test_a_stop_or_a_kill_in_a_validation_changes_and_costs_nothing(trained, tmp
         (("stop", "valid_step", 1), Interrupted.exit_code),
         (("stop", "valid_step", 0), 0),
     ):
-        assert trained(folder, *disturbance, **changes) == status
+        assert trained(folder, *disturbance, **part) == status
         points.append(Checkpoints(folder / "checkpoints").resume_point(pytest.fail).update)
     assert points == [ends[0]] * 4 + [ends[1]] * 3
     assert came_to(folder) == came_to(tmp_path / "whole")
