@@ -53,8 +53,11 @@ class Scale:
     def interval(self, values: Sequence[float], level: float = LEVEL) -> Interval:
         """Return the Student interval of the mean; unbounded for fewer than two values.
 
-        If a value is infinite, return the range from least to greatest, since a rule must then hold for every value.
+        If a value is infinite, return the range from least to greatest, since a rule must then hold for every value. If
+        one is NaN, for example the difference of two infinities, the interval is unbounded and decides nothing.
         """
+        if any(map(math.isnan, values)):
+            return UNBOUNDED
         if not self.has(values):
             return min(values), max(values)
         low, high = mean_interval([*map(self.transform, values)], level)

@@ -103,6 +103,8 @@ def decide(check: Check, values: Sequence[float]) -> tuple[str, str | None]:
     """Return the verdict on the values of one quantity over seeds; if inconclusive, also why and what would decide."""
     if len(values) < check.seeds:
         return INCONCLUSIVE, f"{len(values)} seeds are too few; use --seeds {check.seeds}"
+    if any(map(math.isnan, values)):
+        return INCONCLUSIVE, "a measured value is not a number"
     if check.how == "near":
         return intervals.near(values, check.region), None
     low, high = interval(check, values)

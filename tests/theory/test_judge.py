@@ -100,6 +100,11 @@ def test_what_must_hold_in_every_draw_fails_if_it_does_not_hold_in_one() -> None
     assert decide(check, [1.0] * 9 + [1 + 2e-8]) == ("contradicted", None)
 
 
+@pytest.mark.parametrize("check", JUDGED, ids=lambda check: f"{check.claim} {check.part} {check.quantity}")
+def test_a_value_that_is_no_number_decides_nothing(check: Check) -> None:
+    assert decide(check, [*[1.0] * check.seeds, math.nan]) == ("inconclusive", "a measured value is not a number")
+
+
 def test_the_upper_half_of_the_layers_decides_about_large_l() -> None:
     assert upper_exponent([9, 1, *(layer**-0.5 for layer in (3, 4, 5, 6))]) == pytest.approx(-0.5)
 
