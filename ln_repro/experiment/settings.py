@@ -306,10 +306,11 @@ class Experiment(Section):
         before_step = schedule.step_update or (schedule.step_epoch or 0) * updates_per_epoch
         return LearningRate(self.lr, schedule.warmup_updates, schedule.decay, schedule.anchor, before_step, total)
 
-    def settings(self) -> Json:
-        """Return the settings that a record keeps, without paths and tracker."""
+    def settings(self, *, defaults: bool = True) -> Json:
+        """Return the settings without paths and tracker; without ``defaults``, only those that differ from them."""
         left_out: Any = {"paths": True, "tracker": True, "rerun": True, "data": True, "start": {"given", "path"}}
-        return {**self.model_dump(mode="json", exclude=left_out), "data": self.data.recipe()}
+        kept = self.model_dump(mode="json", exclude=left_out, exclude_defaults=not defaults)
+        return {**kept, "data": self.data.recipe()}
 
     def id(self, data_fingerprint: str) -> str:
         """Return a short hash of exactly those settings that can change a result.

@@ -154,7 +154,7 @@ class Record(BaseModel):
     def experiment(self) -> Experiment:
         """The experiment, with default paths and without tracker.
 
-        Settings that are newer than the record have their defaults, which do not change results.
+        Settings that the record does not name have their defaults; those of newer settings do not change results.
         """
         start = self.settings.get("start")
         defaults = {"tracker": {"name": "none"}, "paths": {"runs": "runs", "data": "data"}}
@@ -224,7 +224,7 @@ def record_of(
         "peak_memory_mb": ended["peak_memory_mb"] if ended else None,
         "environment": provenance.environment(*sessions),
         "code": provenance.code_of([event["code"] for event in sessions]),
-        "settings": experiment.settings(),
+        "settings": experiment.settings(defaults=False),
     })  # fmt: skip
 
 

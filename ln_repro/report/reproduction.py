@@ -63,9 +63,14 @@ def differences(record: Record, ours: Record) -> list[str]:
                 own = [f"lr={experiment.lr}", f"init={experiment.init}", f"model.layers={experiment.model.layers}"]
                 words = [f"exp={experiment.exp}", f"seed={experiment.seed}", *own, *interventions(experiment)]
                 lines.append(f"  PYTHONPATH={there} ln-repro run {' '.join(words)}")
-    for name, part in (("corpus", "data"), ("environment", "environment"), ("setting", "settings")):
-        before, after = flat(record.plain()[part]), flat(ours.plain()[part])
-        known = after.keys() if part == "environment" else after.keys() & before.keys() - NOT_COMPARED
+    described = {
+        "corpus": (record.data.model_dump(exclude_unset=True), ours.data.model_dump(exclude_unset=True)),
+        "environment": (record.environment, ours.environment),
+        "setting": (experiment.settings(), ours.experiment.settings()),
+    }
+    for name, parts in described.items():
+        before, after = map(flat, parts)
+        known = after.keys() if name == "environment" else after.keys() & before.keys() - NOT_COMPARED
         lines += [f"{name}: {key} {before.get(key, 'not recorded')} then, {value} now"
                   for key, value in after.items() if key in known and before.get(key) != value]  # fmt: skip
     return lines

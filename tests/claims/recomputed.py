@@ -77,7 +77,7 @@ USUAL = (False, None, "zero", 1.0, "ramp")
 
 
 def intervened(record: Record) -> tuple[Any, ...]:
-    """Return the settings that change the training of an arm to test a cause; older records lack them."""
+    """Return the settings that change the training of an arm to test a cause; records name no defaults."""
     optimizer, model = record["settings"]["optimizer"], record["settings"]["model"]
     return (optimizer.get("equal_layer_norms", False), optimizer.get("max_relative_update"),
             optimizer.get("second_moment", "zero"), model.get("branch_gain", 1.0),
@@ -93,7 +93,7 @@ def by_rate(part: str, arm: str) -> ByRate:
     for record in records(part):
         optimizer, model, axes = record["settings"]["optimizer"], record["settings"]["model"], record["axes"]
         usual = (optimizer.get("betas") in (None, [0.9, 0.98]) and optimizer.get("eps") in (None, 1e-8)
-                 and (model["dropout"], model["layers"]) == (0.1, layers))  # fmt: skip
+                 and (model.get("dropout", 0.1), model["layers"]) == (0.1, layers))  # fmt: skip
         if (usual and recorded(record) == tuple(wanted) and intervened(record) == USUAL
                 and axes["init"] == init):  # fmt: skip
             rates.setdefault(axes["lr"], {}).setdefault(axes["seed"], record)

@@ -56,6 +56,26 @@ CHANGES_NOTHING = [
 ]  # fmt: skip
 
 
+def test_the_defaults_are_those_that_records_leave_out():
+    run = experiment()
+    named = flat(run.settings(defaults=False))
+    assert {name: value for name, value in flat(run.settings()).items() if name not in named} == {
+        "task": "translation", "norm_file": None, "start": None,
+        "model.dropout": 0.1, "model.share_embeddings": True, "model.branch_gain": 1.0,
+        "optimizer.weight_decay": 0.0, "optimizer.equal_layer_norms": False, "optimizer.max_relative_update": None,
+        "optimizer.second_moment": "zero",
+        "schedule.anchor": 4000, "schedule.step_epoch": None, "schedule.step_update": None,
+        "schedule.step_reset": "none", "schedule.part": "all", "schedule.embeddings": "ramp",
+        "train.max_epoch": None, "train.max_tokens": 4096, "train.max_sentences": None, "train.block_tokens": 512,
+        "train.batches_per_update": 1, "train.label_smoothing": 0.1, "train.clip_norm": 0.0, "train.log_every": 100,
+        "train.save_every": None, "train.save_minutes": 10.0, "train.threads": 1, "train.device": "auto",
+        "eval.beam": 5, "eval.lenpen": 1.2, "eval.max_len_a": 1.2, "eval.max_len_b": 10, "eval.valid": False,
+        "eval.epochs": None, "eval.average": 0,
+        "divergence.rule": "stuck", "divergence.updates": 2000, "stop_on_divergence": False,
+        "probe": "none", "every": 200, "probe_batches": 5,
+    }  # fmt: skip
+
+
 def test_ids_differ_whenever_a_result_could():
     ids = [experiment(**change).id(DATA) for change in [{}, *CHANGES_THE_RESULT]]
     assert len(set(ids)) == len(ids)

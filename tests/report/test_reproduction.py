@@ -73,13 +73,12 @@ def test_a_record_holds_its_settings_as_they_were(explored: list[Run], monkeypat
     different = {(run.record.exp, *flat(run.record.settings)): run.record for run in explored}
     for record in different.values():  # of an experiment, one of those that name the same settings
         experiment = again(record, ["paths.runs=somewhere"])
-        then, now = flat(record.settings), flat(experiment.settings())
-        free = {key: then[key] for key in NOT_COMPARED if key in then}
-        assert {key: now[key] for key in then} | free == then
+        then, now = flat(record.experiment.settings()), flat(experiment.settings())
+        assert now | {key: then[key] for key in NOT_COMPARED} == then
         device = "cpu" if record.environment["device"] == "cpu" else then["train.device"]
         assert (now["train.device"], str(experiment.paths.runs)) == (device, "somewhere/reproduced")
         assert not experiment.stop_on_divergence
-        if record.settings.keys() >= experiment.settings().keys():
+        if (record.started or "") > "2026-11-21T13":  # ids had another form before
             assert experiment.id(record.data.fingerprint) == record.id
     assert searched == {"somewhere"}  # not the folder of repeated runs
 
@@ -186,7 +185,7 @@ def test_a_run_that_is_cut_short_decodes_every_epoch_that_is_left() -> None:
 
 
 def test_a_fine_tuned_run_is_not_repeated_from_random_weights() -> None:
-    tuned = next(run.record for run in committed.archive().kept.runs if run.record.settings["start"])
+    tuned = next(run.record for run in committed.archive().kept.runs if run.record.settings.get("start"))
     with pytest.raises(UserError, match="the weights of another one; give start=RUN@EPOCH"):
         again(tuned, ["start=null"])
 
