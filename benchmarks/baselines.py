@@ -148,8 +148,10 @@ def profile(train: Callable[[int], int]) -> dict[str, Any]:
         seconds = time.monotonic() - began
     times = [(event.self_device_time_total, event.key, event.count) for event in profiled.key_averages()]
     busy = sum(microseconds for microseconds, _, _ in times)
-    longest = [{"name": name[:80], "number": number, "share": round(microseconds / busy, 4)}
-               for microseconds, name, number in sorted(times, reverse=True)[:10]]  # fmt: skip
+    longest = [
+        {"name": name[:80], "number": number, "share": round(microseconds / busy, 4)}
+        for microseconds, name, number in sorted(times, reverse=True)[:10]
+    ]
     return {"busy": round(busy / 1e6 / seconds, 4), "longest": longest}
 
 

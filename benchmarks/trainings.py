@@ -122,10 +122,13 @@ class Workload:
             text = log.read_text()
         reports = [_json(line) for line in text.splitlines() if "| train_inner |" in line]
         return speed(
-            Window(int(report["num_updates"]), float(report["wpb"]) * WARM_UP,
-                   float(report["wpb"]) * WARM_UP / float(report["wps"]))
+            Window(
+                int(report["num_updates"]),
+                float(report["wpb"]) * WARM_UP,
+                float(report["wpb"]) * WARM_UP / float(report["wps"]),
+            )
             for report in reports
-        )  # fmt: skip
+        )
 
     def bare(self) -> float:
         """Return the target tokens per second of a plain loop around the model."""

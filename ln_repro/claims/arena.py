@@ -90,8 +90,10 @@ def sensitivity(
     samples, draw = (SAMPLES if min(sizes) > 1 else 0), Random(0)
     drawn = np.array([draw.random() for _ in range(samples * sum(sizes))]).reshape(samples, sum(sizes))
     parts = zip(losses.items(), np.split(drawn, np.cumsum(sizes)[:-1], axis=1), strict=True)
-    means = {rate: np.append(values.mean(), values[(part * len(values)).astype(int)].mean(axis=1))
-             for (rate, values), part in parts}  # fmt: skip
+    means = {
+        rate: np.append(values.mean(), values[(part * len(values)).astype(int)].mean(axis=1))
+        for (rate, values), part in parts
+    }
     compared = sorted(rates)
     above = np.array([means[rate] for rate in compared]) - np.min([*means.values()], axis=0)
     areas = np.trapezoid(above, np.log(compared), axis=0) / np.log(compared[-1] / compared[0])

@@ -36,8 +36,11 @@ def probes(run: Run, name: str, batches: int = 1) -> dict[int, Json]:
 
     Probes with a value that is not finite are left out.
     """
-    return {probe.update: probe.values for probe in run.record.probes
-            if probe.name == name and probe.batches >= batches and probe.values is not None}  # fmt: skip
+    return {
+        probe.update: probe.values
+        for probe in run.record.probes
+        if probe.name == name and probe.batches >= batches and probe.values is not None
+    }
 
 
 def layer_gradients(run: Run, kind: str = "norm_of_mean") -> dict[int, list[float]]:
@@ -76,10 +79,13 @@ def relative_gradients(run: Run) -> dict[str, dict[int, float]]:
     There are none for a stack where it is 0 at the start, as in ReZero, whose branches are 0 before training.
     """
     probed = probes(run, "collapse")
-    norms = {stack: {update: values["gradient"][f"{stack}.w2"][0] for update, values in probed.items()}
-             for stack in STACKS}  # fmt: skip
-    return {stack: {update: norm / curve[0] for update, norm in curve.items() if curve.get(0)}
-            for stack, curve in norms.items()}  # fmt: skip
+    norms = {
+        stack: {update: values["gradient"][f"{stack}.w2"][0] for update, values in probed.items()} for stack in STACKS
+    }
+    return {
+        stack: {update: norm / curve[0] for update, norm in curve.items() if curve.get(0)}
+        for stack, curve in norms.items()
+    }
 
 
 def cosines(run: Run) -> dict[str, dict[int, float]]:
@@ -111,9 +117,10 @@ class Cause:
 
 
 VANISHING = Cause(
-    "collapse: gradient", f"W2's gradient in the first layer, update {LATEST} over update 0, smaller of the two stacks",
+    "collapse: gradient",
+    f"W2's gradient in the first layer, update {LATEST} over update 0, smaller of the two stacks",
     lambda run: -first_layer_gradient(run),
-)  # fmt: skip
+)
 CAUSES = (
     VANISHING,
     Cause("collapse: tokens alike", f"mean pairwise cosine of the encoder's output at update {LATEST}", encoder_cosine),
@@ -158,10 +165,13 @@ def separations(evidence: Evidence) -> list[Separation]:
 
 def separation(evidence: Evidence, cause: Cause) -> Separation:
     """Return how well a cause separates failing from training runs over `ARMS` and rates; partial runs are left out."""
-    measured = [(arm, run, value) for arm in ARMS for run in evidence.of_arms([arm])
-                if not math.isnan(value := cause.of(run))]  # fmt: skip
-    failing, training = ([(run.seed, value) for _, run, value in measured if condition(run)]
-                         for condition in (evidence.failed, evidence.trained))  # fmt: skip
+    measured = [
+        (arm, run, value) for arm in ARMS for run in evidence.of_arms([arm]) if not math.isnan(value := cause.of(run))
+    ]
+    failing, training = (
+        [(run.seed, value) for _, run, value in measured if condition(run)]
+        for condition in (evidence.failed, evidence.trained)
+    )
     area = area_under_curve(failing, training) if failing and training else Effect(math.nan)
     changed = evidence.variations.get(cause.option, Evidence()).of_arms(["postln_nowarm"])
     arms = len({arm for arm, *_ in measured})

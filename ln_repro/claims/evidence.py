@@ -25,9 +25,11 @@ PRETRAINED_IN = {"mrpc": "bert", "rte": "bert", "minimrpc": "wikinews", "minirte
 EXPLORED = 100
 """The largest seed of exploratory runs; those of the replication, whose rules were fixed before, are larger."""
 INTERVENTIONS = {
-    "model.branch_gain": 1.0, "optimizer.equal_layer_norms": False, "optimizer.max_relative_update": None,
+    "model.branch_gain": 1.0,
+    "optimizer.equal_layer_norms": False,
+    "optimizer.max_relative_update": None,
     "optimizer.second_moment": "zero",
-}  # fmt: skip
+}
 """Settings with their defaults that change the training of an arm, to test a cause."""
 LAYERS = "model.layers="  # start of the name of a variation in depth
 Rate = float
@@ -81,8 +83,11 @@ class Evidence:
     @property
     def by_depth(self) -> dict[int, "Evidence"]:
         """The evidence by number of layers, in ascending order."""
-        depths = {int(name.removeprefix(LAYERS)): part
-                  for name, part in self.variations.items() if name.startswith(LAYERS) and "," not in name}  # fmt: skip
+        depths = {
+            int(name.removeprefix(LAYERS)): part
+            for name, part in self.variations.items()
+            if name.startswith(LAYERS) and "," not in name
+        }
         if usual := next((run for runs in self.arms.values() for run in runs.values()), None):
             depths[usual.size[0]] = self
         return dict(sorted(depths.items()))
@@ -115,8 +120,11 @@ class Evidence:
         if key not in self._bests:
             groups = [[*runs.values()] for evidence in (self, *self.variations.values())
                       for rates in evidence.rates.values() for runs in rates.values()]  # fmt: skip
-            means = [(len(runs), fmean(run.bleu for run in runs), fmean(run.nll for run in runs)) for runs in groups
-                     if runs[0].size == run.size and runs[0].epochs <= run.epochs]  # fmt: skip
+            means = [
+                (len(runs), fmean(run.bleu for run in runs), fmean(run.nll for run in runs))
+                for runs in groups
+                if runs[0].size == run.size and runs[0].epochs <= run.epochs
+            ]
             several = [mean for mean in means if mean[0] >= BEST_SEEDS]
             if several and max(bleu for _, bleu, _ in several) >= TRAINS * max(bleu for _, bleu, _ in means):
                 means = several
@@ -166,13 +174,19 @@ def gather(runs: Sequence[Run], arm_named: ArmOf, arms: Iterable[str], entropies
         entropies: those of the corpora that are known.
     """
     names = sorted({Name.of(run.record.exp).arm for run in runs} | {*arms})
-    runs = [run for run in runs
-            if run.record.data.published and scored(run) and not foreign_start(run, runs, arm_named)]  # fmt: skip
+    runs = [
+        run for run in runs if run.record.data.published and scored(run) and not foreign_start(run, runs, arm_named)
+    ]
     setting_of = attrgetter("record.setting")
-    every = {setting: _of_setting([*of_setting], names, arm_named, entropies)
-             for setting, of_setting in groupby(sorted(runs, key=setting_of), setting_of)}  # fmt: skip
-    return {setting: evidence for setting, evidence in every.items()
-            if evidence.arms or evidence.rates or evidence.variations}  # fmt: skip
+    every = {
+        setting: _of_setting([*of_setting], names, arm_named, entropies)
+        for setting, of_setting in groupby(sorted(runs, key=setting_of), setting_of)
+    }
+    return {
+        setting: evidence
+        for setting, evidence in every.items()
+        if evidence.arms or evidence.rates or evidence.variations
+    }
 
 
 def _of_setting(runs: Sequence[Run], names: Sequence[str], arm_named: ArmOf, entropies: Entropies) -> Evidence:

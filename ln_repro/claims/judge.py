@@ -41,9 +41,10 @@ HOURS = {"iwslt": 1.0, "wmt": 22.0, "bert": 150.0, "mrpc": 0.3, "rte": 0.3}
 """Estimated GPU hours per run. IWSLT14 and WMT14: 16k updates of 4,096 tokens and 20k of 131k, at five mini-batches a
 second; BERT: 1M updates of 131k tokens at 250k tokens a second; fine-tuning: ten checkpoints, two minutes each."""
 OPTIONS = {
-    "bert": " data.train=FILE data.valid=FILE", "wikinews": " data.source=FILE",
+    "bert": " data.train=FILE data.valid=FILE",
+    "wikinews": " data.source=FILE",
     **dict.fromkeys(("mrpc", "rte", "minimrpc", "minirte"), " start=RUN@EPOCH data.source=GLUE"),
-}  # fmt: skip
+}
 """Options of settings without an address to download their text from, or that start from a run of BERT-1."""
 UNJUDGED = "shown, not judged"  # the note of a claim that has no verdict on purpose
 FAMILIES = ("MT", "WMT", "BERT", "TH", "X")
@@ -193,8 +194,9 @@ def _elsewhere(
     place = replace(place, command=command_of(claim, rule, setting, new=True))
     second = judge(rule, replication.get(setting, Evidence()), place)
     verdicts: dict[str, Any] = {
-        "explored": first.verdict if first.evidence else None, "replicated": second.verdict if second.evidence else None
-    }  # fmt: skip
+        "explored": first.verdict if first.evidence else None,
+        "replicated": second.verdict if second.evidence else None,
+    }
     stands = second.verdict in (REPRODUCED, CONTRADICTED) or (second.evidence and second.seeds >= rule.seeds)
     if stands or not first.evidence:
         return replace(second, **verdicts)
@@ -217,10 +219,12 @@ def judge(rule: Rule, evidence: Evidence, place: Judged) -> Judged:
     at_own_rates = (criterion for criterion in rule.criteria if not isinstance(criterion, OverRates))
     arms = dict.fromkeys(arm for criterion in at_own_rates for arm in criterion.arms)
     parts = [*evidence.starts.values()] or [evidence]
-    runs |= {run.record.id: run for part in parts for arm in arms
-             for _, run in sorted(part.arms.get(arm, {}).items())}  # fmt: skip
-    measured = [finding.seeds for criterion, finding in zip(rule.criteria, findings, strict=True)
-                if finding.seeds is not None and not (rule.judged and isinstance(criterion, Report))]  # fmt: skip
+    runs |= {run.record.id: run for part in parts for arm in arms for _, run in sorted(part.arms.get(arm, {}).items())}
+    measured = [
+        finding.seeds
+        for criterion, finding in zip(rule.criteria, findings, strict=True)
+        if finding.seeds is not None and not (rule.judged and isinstance(criterion, Report))
+    ]
     if rule.arms:
         measured.append(len(evidence.seeds(rule.arms)))
     seeds = min(measured, default=0)

@@ -213,26 +213,34 @@ EPOCHS_TO_BLEU, EPOCHS_TO_LOSS = (
     for name, column, falling in (("BLEU", TOKENISED, False), ("loss", VALID_LOSS, True))
 )  # fmt: skip
 LATE_MINUS_EARLY = Metric(
-    f"BLEU of {{}} at epoch {LAST_EPOCH} minus that of {{}} at epoch {EARLY_EPOCH}", _late_minus_early, "{} BLEU",
+    f"BLEU of {{}} at epoch {LAST_EPOCH} minus that of {{}} at epoch {EARLY_EPOCH}",
+    _late_minus_early,
+    "{} BLEU",
     digits="+.2g",
-)  # fmt: skip
+)
 TIMES_TO_FALL = {
     level: Metric(
         "epochs of {0} over those of {1} to the validation NLL (with fewer than "
         f"{LEAST_VALIDATIONS} epochs: updates, to the training loss) at which {{0}} has made {level:.0%} of its "
         "decrease",
-        partial(_times_to_fall, level), "x{} in epochs", LOG,
+        partial(_times_to_fall, level),
+        "x{} in epochs",
+        LOG,
     )
     for level in LEVELS
-}  # fmt: skip
+}
 TIMES_TO_FINAL_BLEU = Metric(
-    "epochs of {} over those of {} to the former's BLEU after its last epoch", _times_to_final_bleu, "x{} in epochs",
+    "epochs of {} over those of {} to the former's BLEU after its last epoch",
+    _times_to_final_bleu,
+    "x{} in epochs",
     LOG,
-)  # fmt: skip
+)
 UPDATES_TO_PRETRAINING_LOSS = Metric(
     f"updates of {{}} over those of {{}} to the former's validation loss after {PART_OF_RUN:.0%} of its run",
-    _updates_to_pretraining_loss, "x{} in updates", LOG,
-)  # fmt: skip
+    _updates_to_pretraining_loss,
+    "x{} in updates",
+    LOG,
+)
 LOSS_GAP = Metric("loss of {} minus that of {}, after equally many epochs", _loss_gap, "{} bits", digits="+.2g")
 ABOVE_THE_BETTER = replace(LOSS_GAP, words=LOSS_GAP.words.replace("that of {}", "that of the better of {} and {}"))
 RAMP_BY_RATE = Metric(

@@ -35,8 +35,11 @@ class RateFactor(OverRates):
 
     def sentence(self) -> str:
         first, second = map(arm_words, self.arms)
-        trains = (f"NLL {TRAINED_BITS} bits below the unigram entropy, and fails within {FAILED_BITS} bits of it"
-                  if self.masked else f"BLEU at least {TRAINS} of the best arm's, and fails below {FAILS}")  # fmt: skip
+        trains = (
+            f"NLL {TRAINED_BITS} bits below the unigram entropy, and fails within {FAILED_BITS} bits of it"
+            if self.masked
+            else f"BLEU at least {TRAINS} of the best arm's, and fails below {FAILS}"
+        )
         return (
             f"LR50 (the peak rate at which half of the seeds train: {trains}) of {first} over that of {second}: 95 % "
             f"interval above {HIGHER:g}, and at some rate the two differ (Fisher's exact test, p < {SIGNIFICANT} over "
@@ -51,8 +54,11 @@ class RateFactor(OverRates):
         effect = replace(factor, unit="x{} in rate") if factor else None
         texts = [str(effect)] if effect else []
         shared = sorted(first.counts.keys() & second.counts.keys())
-        p_values = [(fisher_exact(*first.counts[rate], *second.counts[rate]), rate) for rate in shared
-                    if first.counts[rate].share > second.counts[rate].share]  # fmt: skip
+        p_values = [
+            (fisher_exact(*first.counts[rate], *second.counts[rate]), rate)
+            for rate in shared
+            if first.counts[rate].share > second.counts[rate].share
+        ]
         least, rate = min(p_values, default=(1.0, 0.0))
         if p_values:
             texts.append(f"at {rate:g}, {first.counts[rate]} against {second.counts[rate]} train (p = {least:.1g})")

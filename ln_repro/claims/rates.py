@@ -85,12 +85,15 @@ def multiverse(evidence: Evidence, warm: str, without: str) -> Counter[str]:
     if min(len(curves.get(arm, ())) for arm in (warm, without)) < 2:
         return verdicts
     for metric in METRICS.values():
-        scores = {arm: {rate: [metric(evidence, run) if run.finite else 0.0 for run in runs]
-                        for rate, runs in curve.items()} for arm, curve in curves.items()}  # fmt: skip
+        scores = {
+            arm: {rate: [metric(evidence, run) if run.finite else 0.0 for run in runs] for rate, runs in curve.items()}
+            for arm, curve in curves.items()
+        }
         best = max(fmean(values) for of_arm in scores.values() for values in of_arm.values())
         if best:
-            verdicts.update(variant(scores[warm], scores[without], limit * best, share)
-                            for limit, share in product(LIMITS, SHARES))  # fmt: skip
+            verdicts.update(
+                variant(scores[warm], scores[without], limit * best, share) for limit, share in product(LIMITS, SHARES)
+            )
     return verdicts
 
 
@@ -100,10 +103,15 @@ def variant(warm: Scores, without: Scores, limit: float, share: float) -> str:
         {rate: Count(sum(score >= limit for score in scores), len(scores)) for rate, scores in of_arm.items()}
         for of_arm in (warm, without)
     )
-    high, low = (max((rate for rate, count in counts.items() if count.share >= share), default=None)
-                 for counts in (with_ramp, no_ramp))  # fmt: skip
-    differ = any(fisher_exact(*with_ramp[rate], *no_ramp[rate]) < SIGNIFICANT for rate in warm.keys() & without.keys()
-                 if with_ramp[rate].share > no_ramp[rate].share)  # fmt: skip
+    high, low = (
+        max((rate for rate, count in counts.items() if count.share >= share), default=None)
+        for counts in (with_ramp, no_ramp)
+    )
+    differ = any(
+        fisher_exact(*with_ramp[rate], *no_ramp[rate]) < SIGNIFICANT
+        for rate in warm.keys() & without.keys()
+        if with_ramp[rate].share > no_ramp[rate].share
+    )
     if high is not None and differ and high >= FACTOR * (low or min(without)):
         return REPRODUCED
     censored = high in (None, max(warm)) or low in (None, max(without))

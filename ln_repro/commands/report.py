@@ -66,8 +66,11 @@ def claims_command(options: argparse.Namespace) -> int:
 
 def arena_command(options: argparse.Namespace) -> int:
     archive = read_archive(given_records(options.records))
-    entries = {name: ranked for name, evidence in sorted(archive.evidence.items())
-               if not evidence.starts and (ranked := arena(evidence))}  # fmt: skip
+    entries = {
+        name: ranked
+        for name, evidence in sorted(archive.evidence.items())
+        if not evidence.starts and (ranked := arena(evidence))
+    }
     setting = options.setting.removeprefix("corpus=")
     if setting not in entries:
         known = f"give one of: {', '.join(entries)}" if entries else "there is no setting with such records yet"

@@ -65,8 +65,11 @@ docs/guide.md has the other options, and torchrun for several GPUs."""
 
 
 def run_command(arguments: list[str]) -> int:
-    assignments = [argument for before, argument in pairwise(["", *arguments])
-                   if "=" in argument and not argument.startswith("-") and before != "--config-dir"]  # fmt: skip
+    assignments = [
+        argument
+        for before, argument in pairwise(["", *arguments])
+        if "=" in argument and not argument.startswith("-") and before != "--config-dir"
+    ]
     options = run_parser().parse_intermixed_args([argument for argument in arguments if argument not in assignments])
     overrides = compose.with_own_norm([*assignments, *options.overrides])
     compose.search_also(options.config_dir)

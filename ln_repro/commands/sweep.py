@@ -143,9 +143,12 @@ def _run_here(
 
 
 def _submit(
-    request: SweepRequest, plan: Sequence[PlannedRun], cancellations: Cancellations, settings: Json,
+    request: SweepRequest,
+    plan: Sequence[PlannedRun],
+    cancellations: Cancellations,
+    settings: Json,
     options: argparse.Namespace,
-) -> list[str]:  # fmt: skip
+) -> list[str]:
     """Submit the plan to Slurm and, without ``--detach``, wait for its jobs; return why runs have no record."""
     runs, done = plan[0].experiment.paths.runs, sum(planned.done for planned in plan)
     number = submit_unfinished(plan, runs, settings, request.retries, cancellations, request.stack or 1)

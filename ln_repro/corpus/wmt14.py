@@ -33,9 +33,10 @@ TRAIN = {  # shard of the training text: its archive; in alphabetical order, lik
     ),
 }  # fmt: skip
 NEWSTESTS = _archive(
-    "dev.tgz", "data.statmt.org/wmt19/translation-task",
+    "dev.tgz",
+    "data.statmt.org/wmt19/translation-task",
     "7a7deccf82ebb05ba508dba5eb21356492224e8f630ec4f992132b029b4b25e7",
-)  # fmt: skip
+)
 
 
 class Wmt14(Corpus):

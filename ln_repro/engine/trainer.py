@@ -100,10 +100,12 @@ def configuration(inputs: Inputs, rank: Rank) -> DictConfig | ListConfig:
         "common": {"seed": inputs.experiment.torch_seed, "cpu": inputs.on_cpu},
         "dataset": {"max_tokens": train.max_tokens, "batch_size": train.max_sentences, "num_workers": 0},
         "distributed_training": {
-            "distributed_world_size": rank.size, "distributed_rank": rank.index, "device_id": rank.local,
+            "distributed_world_size": rank.size,
+            "distributed_rank": rank.index,
+            "device_id": rank.local,
         },
         "model": None,
-    }  # fmt: skip
+    }
     return OmegaConf.merge(OmegaConf.structured(FairseqConfig()), values)
 
 

@@ -72,8 +72,10 @@ def _files(group: str) -> dict[str, Path]:
 def experiments() -> dict[str, str]:
     """Return the description of every experiment, which stands in its file, or in that of its arm."""
     arms = descriptions("arm")
-    described = {name: arms[arm].replace("Post-LN", norm).replace(" (section 3.2)", "") if norm else arms[arm]
-                 for name, (_, arm, norm) in registered(CONF).items()}  # fmt: skip
+    described = {
+        name: arms[arm].replace("Post-LN", norm).replace(" (section 3.2)", "") if norm else arms[arm]
+        for name, (_, arm, norm) in registered(CONF).items()
+    }
     return dict(sorted((described | descriptions("exp")).items()))
 
 
@@ -240,8 +242,10 @@ def _one_line(error: Exception) -> str:
         )
     if isinstance(error, MissingConfigException) and error.options:
         group, _, choice = str(error.missing_cfg_file).rpartition("/")
-        hints = {"norm": " (norm.file=PATH gives a file of your own)",
-                 "exp": " (all: ln-repro run --list; --config-dir=DIR adds DIR/exp)"}  # fmt: skip
+        hints = {
+            "norm": " (norm.file=PATH gives a file of your own)",
+            "exp": " (all: ln-repro run --list; --config-dir=DIR adds DIR/exp)",
+        }
         known = sorted((option for option in error.options if (group, option) != ("norm", "own")), key=_variant)
         return f"{group}: there is no {choice!r}{nearest(choice, known)}{hints.get(group, '')}"
     if unknown := re.search(r"Could not override '([^']+)'", text):

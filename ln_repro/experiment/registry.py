@@ -48,8 +48,11 @@ def registered(conf: Path) -> dict[str, RegisteredExperiment]:
     }
     files |= {arm: (arm, None) for arm in arms}
     translation = files.keys() - MASKED_LM_ONLY
-    return {f"{setting}_{arm}": RegisteredExperiment(setting, *files[arm])
-            for setting in settings for arm in ARMS.get(setting, translation)}  # fmt: skip
+    return {
+        f"{setting}_{arm}": RegisteredExperiment(setting, *files[arm])
+        for setting in settings
+        for arm in ARMS.get(setting, translation)
+    }
 
 
 def register(experiments: Mapping[str, RegisteredExperiment]) -> None:

@@ -213,19 +213,22 @@ def record_of(
     ended = next((event for event in events if event.get("state") in ENDS), None)
     if not sessions or not (ended or stopped):
         raise LnReproError("the events lack the start or the end of training; give the same command again")
-    return validate(Record, {
-        "schema": 1,
-        "id": run_id,
-        "exp": experiment.exp,
-        "axes": experiment.axes,
-        **results_of(events, bool(experiment.eval.average)),
-        "data": data,
-        "parameters": sessions[0]["parameters"],
-        "peak_memory_mb": ended["peak_memory_mb"] if ended else None,
-        "environment": provenance.environment(*sessions),
-        "code": provenance.code_of([event["code"] for event in sessions]),
-        "settings": experiment.settings(defaults=False),
-    })  # fmt: skip
+    return validate(
+        Record,
+        {
+            "schema": 1,
+            "id": run_id,
+            "exp": experiment.exp,
+            "axes": experiment.axes,
+            **results_of(events, bool(experiment.eval.average)),
+            "data": data,
+            "parameters": sessions[0]["parameters"],
+            "peak_memory_mb": ended["peak_memory_mb"] if ended else None,
+            "environment": provenance.environment(*sessions),
+            "code": provenance.code_of([event["code"] for event in sessions]),
+            "settings": experiment.settings(defaults=False),
+        },
+    )
 
 
 def results_of(events: Sequence[Event], average: bool) -> Json:

@@ -39,8 +39,11 @@ def lr50_table(exploratory: Mapping[str, Evidence], replication: Mapping[str, Ev
     columns: dict[str, list[str]] = {}
     for suffix, settings in (("", exploratory), (", replication", replication)):
         for name, evidence in sorted(settings.items()):
-            limits = {arm: limit for arm in arms if (limit := lr50(evidence, arm))
-                      and max(count.runs for count in limit.counts.values()) >= CURVE_SEEDS}  # fmt: skip
+            limits = {
+                arm: limit
+                for arm in arms
+                if (limit := lr50(evidence, arm)) and max(count.runs for count in limit.counts.values()) >= CURVE_SEEDS
+            }
             if len(limits) > 1 and len({rate for limit in limits.values() for rate in limit.counts}) > 1:
                 columns[display_name(name) + suffix] = [limit_words(limits.get(arm)) for arm in arms] + [
                     str(limits[above].over(limits[below]) or "-") if {above, below} <= limits.keys() else "-"

@@ -47,8 +47,11 @@ def claims_table(rows: Sequence[Row]) -> Table:
 
 def theory_table(rows: Sequence[Row]) -> Table:
     """Return one row per claim that is checked without training."""
-    cells = [[row.claim, row.number, f"{SYMBOLS[row.own.verdict]} {row.own.ours or '-'}", row.own.note or None, row.id]
-             for row in rows if row.theory]  # fmt: skip
+    cells = [
+        [row.claim, row.number, f"{SYMBOLS[row.own.verdict]} {row.own.ours or '-'}", row.own.note or None, row.id]
+        for row in rows
+        if row.theory
+    ]
     return Table(["claim, at initialisation", "paper", "measured", "note", "id"], cells)
 
 

@@ -29,9 +29,11 @@ BRANCHES = {
 """The arms of the table of changed branches, with their names there; without warm-up, unless the name has a ramp."""
 EARLY = 5  # the epoch after which that table shows BLEU, of 15
 BURSTS = {
-    "burst16": "nothing", "burst16_newadam": "Adam", "burst16_newdecoder": "Adam, decoder",
+    "burst16": "nothing",
+    "burst16_newadam": "Adam",
+    "burst16_newdecoder": "Adam, decoder",
     "burst16_newencoder": "Adam, encoder",
-}  # fmt: skip
+}
 """The ends of the names of arms with a burst, and what is reset after it."""
 
 
@@ -89,15 +91,18 @@ def branches_table(archive: Archive) -> Table:
         _, slow, _ = _newest(archive, "toy", arm, 0.0005)
         speeds = [speed.of(plain[run.seed], run) for run in slow if run.seed in plain]
         evidence, runs, star = _newest(archive, "multi30k6", arm, 0.001)
-        rows.append([
-            name, _count(*_newest(archive, "toy", arm, 0.002)),
-            f"{speed.effect(speeds).value:.2f}" if speeds else None,
-            f"{fmean(run.nll for run in slow):.3f}" if slow else None,
-            _count(evidence, runs, star),
-            span([run.curve(TOKENISED).get(EARLY, 0.0) for run in runs], ".0f"),
-            span([run.bleu for run in runs], ".0f"),
-            span([run.final_nll for run in runs], ".2f"),
-        ])  # fmt: skip
+        rows.append(
+            [
+                name,
+                _count(*_newest(archive, "toy", arm, 0.002)),
+                f"{speed.effect(speeds).value:.2f}" if speeds else None,
+                f"{fmean(run.nll for run in slow):.3f}" if slow else None,
+                _count(evidence, runs, star),
+                span([run.curve(TOKENISED).get(EARLY, 0.0) for run in runs], ".0f"),
+                span([run.bleu for run in runs], ".0f"),
+                span([run.final_nll for run in runs], ".2f"),
+            ]
+        )
     columns = [
         "branches", "toy, 0.002: trains", "toy, 0.0005: speed", "NLL", "Multi30k, 0.001: trains",
         f"BLEU, epoch {EARLY}", "BLEU, epoch 15", "NLL",

@@ -37,9 +37,12 @@ def page(runs: Sequence[Run], tables: Mapping[str, Table], figures: Collection[s
 
     arms = arms_of(runs)
     environment = Environment(
-        loader=FileSystemLoader(ASSETS), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        loader=FileSystemLoader(ASSETS),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
         lstrip_blocks=True,
-    )  # fmt: skip
+    )
     environment.filters["display_name"] = display_name
     data = json.dumps(chart_data(runs, arms), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return environment.get_template("page.html").render(
@@ -52,16 +55,17 @@ def page(runs: Sequence[Run], tables: Mapping[str, Table], figures: Collection[s
         signatures=[note for note in signatures([run.record for run in runs]) if note.startswith("BLEU tok.:")],
         data=data.replace("<", "\\u003c"),  # so that the data cannot close the script element
         asset=lambda name: (ASSETS / name).read_text(encoding="utf-8"),
-    )  # fmt: skip
+    )
 
 
 def page_tables(rows: Sequence[Row]) -> dict[str, Table]:
     """Return the tables of the page: claims about training, those about initialisation, and the rules of the first."""
     rules = [[row.id, row.claim, first.rule, first.written, first.needs] for row in rows for first in row.others[:1]]
     return {
-        "Claims": claims_table(rows), "At initialisation": theory_table(rows),
+        "Claims": claims_table(rows),
+        "At initialisation": theory_table(rows),
         "Rules": Table(["", "claim", "rule", "written", "needs"], rules),
-    }  # fmt: skip
+    }
 
 
 def _filters(arms: Sequence[Json]) -> Json:
@@ -132,10 +136,13 @@ def chart_data(runs: Sequence[Run], arms: Sequence[Json]) -> Json:
         step = max(1, math.ceil(len(curve) / POINTS))
         updates, epochs = tuple(curve)[step - 1 :: step], tuple(bleu)
         return [
-            run.record.id, run.seed,
-            grids.setdefault(updates, len(grids)), [round(curve[update], 2) for update in updates],
-            grids.setdefault(epochs, len(grids)), [round(score, 1) for score in bleu.values()],
-        ]  # fmt: skip
+            run.record.id,
+            run.seed,
+            grids.setdefault(updates, len(grids)),
+            [round(curve[update], 2) for update in updates],
+            grids.setdefault(epochs, len(grids)),
+            [round(score, 1) for score in bleu.values()],
+        ]
 
     rows = [[*(arm[name] for name in ARM), [row(run_of[name]) for name in arm["ids"]]] for arm in arms]
     return {"arm": [*ARM, "runs"], "run": RUN, "arms": rows, "grids": [*grids]}

@@ -52,8 +52,10 @@ def differences(record: Record, ours: Record) -> list[str]:
     """Return a message for each difference in code, corpus, environment and settings."""
     lines, commit, experiment = [], record.code.git, record.experiment
     if record.code != ours.code or ours.code.dirty:
-        then, now = (f"{(code.git or code.version)[:10]}{', changed,' if code.dirty else ''}"
-                     for code in (record.code, ours.code))  # fmt: skip
+        then, now = (
+            f"{(code.git or code.version)[:10]}{', changed,' if code.dirty else ''}"
+            for code in (record.code, ours.code)
+        )
         lines.append(f"code: {then} then, {now} now")
         if commit and commit != ours.code.git:
             there = f"../ln-repro-{commit[:10]}"
@@ -71,8 +73,11 @@ def differences(record: Record, ours: Record) -> list[str]:
     for name, parts in described.items():
         before, after = map(flat, parts)
         known = after.keys() if name == "environment" else after.keys() & before.keys() - NOT_COMPARED
-        lines += [f"{name}: {key} {before.get(key, 'not recorded')} then, {value} now"
-                  for key, value in after.items() if key in known and before.get(key) != value]  # fmt: skip
+        lines += [
+            f"{name}: {key} {before.get(key, 'not recorded')} then, {value} now"
+            for key, value in after.items()
+            if key in known and before.get(key) != value
+        ]
     return lines
 
 
@@ -167,8 +172,10 @@ def _end(theirs: Run, kept: Sequence[Run], then: Series, shared: Sequence[Key]) 
 def _comparable(theirs: Run, ours: Run) -> tuple[Series, Series]:
     """Return the numbers of two runs, with the training losses of those updates that both have averaged."""
     ends = {end for _, end in windows(theirs) & windows(ours)}
-    then, now = ({key: value for key, value in series(run).items() if key.kind != LOSS or key.update in ends}
-                 for run in (theirs, ours))  # fmt: skip
+    then, now = (
+        {key: value for key, value in series(run).items() if key.kind != LOSS or key.update in ends}
+        for run in (theirs, ours)
+    )
     return then, now
 
 

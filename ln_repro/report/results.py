@@ -23,9 +23,7 @@ from ln_repro.report.tables import Table, rounded
 from ln_repro.system.files import Json
 
 Files = dict[str, dict[str, Table]]  # tables by file and name
-SCORES = {
-    "test": "BLEU", "test_tokenised": "BLEU tok.", AVERAGE: "BLEU avg.", f"{AVERAGE}_tokenised": "BLEU avg. tok."
-}  # fmt: skip
+SCORES = {"test": "BLEU", "test_tokenised": "BLEU tok.", AVERAGE: "BLEU avg.", f"{AVERAGE}_tokenised": "BLEU avg. tok."}
 """Names of columns by key in a record."""
 OTHER_EPOCHS = "last, max: BLEU tok. after the last epoch, and at the epoch where it is highest"
 LEGEND = (
@@ -46,8 +44,11 @@ def all_tables(archive: Archive, rows: Sequence[Row]) -> Files:
     """
     settings = {name: evidence for name, evidence in sorted(archive.evidence.items()) if not evidence.starts}
     replication = {f"{name}-replication": evidence for name, evidence in sorted(archive.replication.items())}
-    varied = {f"{name}-{variation}" if variation else name: part for name, evidence in settings.items()
-              for variation, part in {"": evidence, **evidence.variations}.items()}  # fmt: skip
+    varied = {
+        f"{name}-{variation}" if variation else name: part
+        for name, evidence in settings.items()
+        for variation, part in {"": evidence, **evidence.variations}.items()
+    }
     arenas = {}
     for name, evidence in settings.items():
         entries = arena(evidence)
@@ -138,10 +139,12 @@ def _scores(record: Record) -> dict[str, Score | None]:
 def multiverse_table(archive: Archive) -> Table:
     """Return how many combinations of limit, share of seeds and metric lead to each verdict on MT-1."""
     replication = {f"{name}, new seeds": evidence for name, evidence in archive.replication.items()}
-    rows = [[name, arm, *(counts[verdict] for verdict in VERDICTS)]
-            for name, evidence in {**dict(sorted(archive.evidence.items())), **replication}.items()
-            for arm in ("postln_nowarm", "postln_nowarm_literal")
-            if (counts := multiverse(evidence, "postln_warm", arm))]  # fmt: skip
+    rows = [
+        [name, arm, *(counts[verdict] for verdict in VERDICTS)]
+        for name, evidence in {**dict(sorted(archive.evidence.items())), **replication}.items()
+        for arm in ("postln_nowarm", "postln_nowarm_literal")
+        if (counts := multiverse(evidence, "postln_warm", arm))
+    ]
     return Table(["setting", "without warm-up", *VERDICTS], rows, [MULTIVERSE])
 
 
@@ -149,11 +152,14 @@ def arms_table(evidence: Evidence) -> Table:
     """Return one row per arm with statistics over its seeds; without decoding, columns that need BLEU are left out."""
     rows = []
     for arm, by_seed in sorted(evidence.arms.items()):
-        rows.append({
-            "arm": arm, **_statistics(evidence, [run for _, run in sorted(by_seed.items())]),
-            "LR50": limit_words(lr50(evidence, arm)) if len(evidence.curve(arm)) > 1 else None,
-            "LR sensitivity": _sensitivity(evidence, arm),
-        })  # fmt: skip
+        rows.append(
+            {
+                "arm": arm,
+                **_statistics(evidence, [run for _, run in sorted(by_seed.items())]),
+                "LR50": limit_words(lr50(evidence, arm)) if len(evidence.curve(arm)) > 1 else None,
+                "LR sensitivity": _sensitivity(evidence, arm),
+            }
+        )
     columns = ["arm", "seeds", "BLEU tok.", "valid loss", "NLL", "trains", "skill", "LR50", "LR sensitivity"]
     return _of_cells(columns if _scored(evidence) else columns[:5], rows)
 
@@ -177,12 +183,14 @@ def _statistics(evidence: Evidence, runs: Sequence[Run]) -> Json:
     scored = _scored(evidence)
     mixed = scored and 0 < trained.hits < trained.runs
     return {
-        "seeds": len(runs), "BLEU tok.": _mean([run.bleu for run in runs], 100, mixed) if scored else None,
+        "seeds": len(runs),
+        "BLEU tok.": _mean([run.bleu for run in runs], 100, mixed) if scored else None,
         "valid loss": _mean([run.loss for run in runs], mixed=mixed),
         "NLL": _mean([run.nll for run in runs], mixed=mixed),
-        "trains": f"{trained.hits}/{trained.runs}", "fails": f"{failed.hits}/{failed.runs}",
+        "trains": f"{trained.hits}/{trained.runs}",
+        "fails": f"{failed.hits}/{failed.runs}",
         "skill": _skill(evidence, runs),
-    }  # fmt: skip
+    }
 
 
 def causes_table(evidence: Evidence) -> Table:

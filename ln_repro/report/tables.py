@@ -63,8 +63,9 @@ def hypertext(table: Table) -> str:
 
 def markdown(name: str, table: Table) -> str:
     """Return a table as Markdown, below its name if that is not empty."""
-    cells = [[_text(cell).replace("|", r"\|").replace("\n", "<br>") for cell in row]
-             for row in (table.columns, *table.rows)]  # fmt: skip
+    cells = [
+        [_text(cell).replace("|", r"\|").replace("\n", "<br>") for cell in row] for row in (table.columns, *table.rows)
+    ]
     columns = [*zip(*cells, strict=True)]
     widths = [min(PADDED, max(map(len, column))) for column in columns]
     left = [not all(map(_is_number, column[1:])) for column in columns]

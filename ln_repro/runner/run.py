@@ -207,9 +207,10 @@ class Session:
         scored = {
             (event["split"], event["epoch"]): event["update"]
             for event in self.folder.events.read()
-            if event["kind"] == "bleu" and event["flavour"] == bleu.FLAVOURS[-1]
+            if event["kind"] == "bleu"
+            and event["flavour"] == bleu.FLAVOURS[-1]
             and self.folder.hypotheses(event["split"], event["epoch"]).is_file()
-        }  # fmt: skip
+        }
         self.scored = {*scored}
         needed = {weights.epoch for decoding in self._unscored() for weights in decoding.weights}
         point = self.checkpoints.resume_point(self.say, needed)

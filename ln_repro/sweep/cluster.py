@@ -119,8 +119,9 @@ def watch(
                 states = progress.states()
                 progress.show(states)
                 outage = ""
-                if fail_fast and any(not p.done and states[p.name] not in ACTIVE and not cancellations.pending(p.name)
-                                     for p in plan):  # fmt: skip
+                if fail_fast and any(
+                    not p.done and states[p.name] not in ACTIVE and not cancellations.pending(p.name) for p in plan
+                ):
                     number, fail_fast = _cancel_queued(runs, states), False
                     progress.say(f"--fail-fast: queued runs not started: {number}")
             except LnReproError as error:  # possibly temporary

@@ -161,8 +161,10 @@ def compose_runs(request: SweepRequest, say: Report, only: Sequence[str], exclud
             raise UserError(f"reference.updates_per_epoch: is not set by {run.exp}; a sweep needs it to plan")
         composed.append(PlannedRun(run, experiment, experiment.learning_rate(updates_per_epoch)))
     if undecided:
-        say("precision=auto is resolved on this machine, which has no GPU: "
-            "the jobs run in fp32 unless you give precision=bf16")  # fmt: skip
+        say(
+            "precision=auto is resolved on this machine, which has no GPU: "
+            "the jobs run in fp32 unless you give precision=bf16"
+        )
     return composed
 
 

@@ -25,8 +25,9 @@ ALL = "ALL"
 def write(stacks: Iterable[Sequence[PlannedRun]], folder: Path) -> list[dict[Path, PlannedRun]]:
     """Write the runs of some stacks to ``folder``; return those of each stack by their files."""
     folder.mkdir(parents=True, exist_ok=True)
-    written = [{folder / f"{index}-{planned.name}.json": planned for planned in stack}
-               for index, stack in enumerate(stacks)]  # fmt: skip
+    written = [
+        {folder / f"{index}-{planned.name}.json": planned for planned in stack} for index, stack in enumerate(stacks)
+    ]
     for stack in written:
         for file, planned in stack.items():
             write_json(file, planned.experiment.model_dump(mode="json"))

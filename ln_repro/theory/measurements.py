@@ -45,8 +45,9 @@ class Scale:
 
 DIMS = (64, 128, 256, 512)
 QUICK = Scale({128: POSITIONS, 512: (32,)}, (1,), (128,), (6, 48), (6, 14), ())
-FULL = Scale(dict.fromkeys(DIMS, POSITIONS), (1, 2, 4), DIMS, (6, 8, 10, 12, 14, 24, 48), (6, 8, 10, 12, 14),
-             (6, 10, 14))  # fmt: skip
+FULL = Scale(
+    dict.fromkeys(DIMS, POSITIONS), (1, 2, 4), DIMS, (6, 8, 10, 12, 14, 24, 48), (6, 8, 10, 12, 14), (6, 10, 14)
+)
 
 # The number of seeds is chosen so that the half-width of the interval plus three standard errors of the mean fit
 # between the value and the nearest bound: about (5.1 s / margin)^2, where s is the standard deviation over seeds in
@@ -75,8 +76,9 @@ def real_units(scale: Scale) -> list[Unit]:
         models.append(("real_gradients", "postln", LAYERS, "xavier_legacy", False))
     models += [("real_uncrossed_gradients", "postln", LAYERS, "xavier", False)]
     for init, depths in (("xavier", scale.real_depths), ("fairseq", scale.other_depths)):
-        models += [("real_last_gradient", norm, layers, init, False)
-                   for norm in NORMS for layers in depths if layers != LAYERS]  # fmt: skip
+        models += [
+            ("real_last_gradient", norm, layers, init, False) for norm in NORMS for layers in depths if layers != LAYERS
+        ]
         models += [("real_last_gradient", "preln", layers, init, True) for layers in scale.other_depths]
     models += [("real_hidden_states", "preln", LAYERS, "xavier", False)]
     models += [("real_hidden_states", "postln", LAYERS, init, False) for init in inits]
@@ -96,8 +98,9 @@ def simplified_units(scale: Scale) -> Iterator[Unit]:
     for d in scale.gradient_dims:  # Theorem 1, from four mini-batches of one sequence
         seeds = range(1, max(scale.seeds, GRADIENT_DRAWS // d) + 1)
         for width, norm, layers, seed in product(scale.widths[:2], NORMS, scale.depths, seeds):
-            yield Unit.of("gradients", seed, d=d, d_ff=width * d, layers=layers, norm=norm, positions=32, sequences=1,
-                          batches=4)  # fmt: skip
+            yield Unit.of(
+                "gradients", seed, d=d, d_ff=width * d, layers=layers, norm=norm, positions=32, sequences=1, batches=4
+            )
     for d, lengths in scale.lengths.items():  # Lemma 2 and boundedness, with wider feed-forward layers at one length
         sizes = [*((d, positions) for positions in lengths), *((width * d, 32) for width in scale.widths[1:])]
         seeds = range(1, max(scale.seeds, 20, HIDDEN_DRAWS // d) + 1)

@@ -94,8 +94,7 @@ def by_rate(part: str, arm: str) -> ByRate:
         optimizer, model, axes = record["settings"]["optimizer"], record["settings"]["model"], record["axes"]
         usual = (optimizer.get("betas") in (None, [0.9, 0.98]) and optimizer.get("eps") in (None, 1e-8)
                  and (model.get("dropout", 0.1), model["layers"]) == (0.1, layers))  # fmt: skip
-        if (usual and recorded(record) == tuple(wanted) and intervened(record) == USUAL
-                and axes["init"] == init):  # fmt: skip
+        if usual and recorded(record) == tuple(wanted) and intervened(record) == USUAL and axes["init"] == init:
             rates.setdefault(axes["lr"], {}).setdefault(axes["seed"], record)
     return dict(sorted(rates.items()))
 
@@ -213,8 +212,9 @@ def nll(record: Record) -> float:
 
 def multiverse(part: str, warm: str, without: str, arms: frozenset[str]) -> dict[str, int]:
     """Return the verdicts on MT-1 for every limit, share of seeds and metric: by the largest rates that train."""
-    curves = {arm: {rate: [*runs.values()] for rate, runs in by_rate(part, arm).items() if len(runs) >= 3}
-              for arm in arms}  # fmt: skip
+    curves = {
+        arm: {rate: [*runs.values()] for rate, runs in by_rate(part, arm).items() if len(runs) >= 3} for arm in arms
+    }
     corpora = (run["data"] for of_arm in curves.values() for runs in of_arm.values() for run in runs)
     blind = next(corpus["source_blind_bits"] for corpus in corpora if corpus.get("source_blind_bits"))
     metrics = [bleu, lambda run: tokenised(run)[-1], lambda run: max(tokenised(run)), lambda run: blind - nll(run)]
@@ -224,10 +224,12 @@ def multiverse(part: str, warm: str, without: str, arms: frozenset[str]) -> dict
                         for rate, runs in of_arm.items()} for arm, of_arm in curves.items()}  # fmt: skip
         best = max(values.mean() for of_arm in scores.values() for values in of_arm.values())
         for limit, share in product((0.5, 0.6, 0.7, 0.8, 0.9, 0.98), (0.6, 0.8, 1.0)):
-            ramp, none = ({rate: values / best >= limit for rate, values in scores[arm].items()}
-                          for arm in (warm, without))  # fmt: skip
-            high, low = (max((rate for rate, hit in hits.items() if hit.mean() >= share), default=None)
-                         for hits in (ramp, none))  # fmt: skip
+            ramp, none = (
+                {rate: values / best >= limit for rate, values in scores[arm].items()} for arm in (warm, without)
+            )
+            high, low = (
+                max((rate for rate, hit in hits.items() if hit.mean() >= share), default=None) for hits in (ramp, none)
+            )
             tables = [[[hit.sum(), (~hit).sum()] for hit in (ramp[rate], none[rate])] for rate in {*ramp} & {*none}
                       if ramp[rate].mean() > none[rate].mean()]  # fmt: skip
             differ = any(stats.fisher_exact(table).pvalue < 0.05 for table in tables)

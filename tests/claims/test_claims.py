@@ -67,7 +67,7 @@ UNEQUAL = [made(losses=losses) for losses in ((3.0, 2.5, 1.0), (4.0, 4.0), (2.0,
         (metrics.RAMP_BY_RATE, [made(loss=loss) for loss in (5, 4, 3, 8, 7, 5)], 1.0),
         (metrics.TIMES_TO_FINAL_BLEU, RISING, 1.5),
     ],
-)  # fmt: skip
+)
 def test_metrics_by_hand(metric: metrics.Metric, runs: list[Run], value: float) -> None:
     assert metric.of(*runs) == pytest.approx(value)
 
@@ -109,7 +109,7 @@ def test_what_the_paper_found_reproduces_the_claim_over_enough_seeds(id: str) ->
         ("BERT-1", {"postln_warm_linear": {"losses": line(8, 5.5, EPOCHS)}}, "inconclusive"),
         ("X-2", {"rezero_nowarm": {"bleu": 20.0}}, "contradicted"),
     ],
-)  # fmt: skip
+)
 def test_what_lies_beyond_a_limit_is_not_reproduced(id: str, changed: Arms, verdict: str) -> None:
     assert on_paper(id, changed).verdict == verdict
 
@@ -216,8 +216,9 @@ def test_runs_without_the_probes_of_a_report_are_not_counted() -> None:
 
 def test_a_loss_that_some_run_does_not_reach_is_said() -> None:
     arms = {"postln_warm": FAST["losses"], "postln_warm_encoder": [9.0] * EPOCHS}
-    runs = [made(f"multi30k6_{arm}", seed, lr=1e-3, losses=losses)
-            for arm, losses in arms.items() for seed in range(1, 4)]  # fmt: skip
+    runs = [
+        made(f"multi30k6_{arm}", seed, lr=1e-3, losses=losses) for arm, losses in arms.items() for seed in range(1, 4)
+    ]
     (judged,) = row("X-6", [], runs).others
     assert (judged.verdict, judged.ours) == ("contradicted", "epochs: not within every run")
 

@@ -43,8 +43,9 @@ def test_a_run_at_another_rate_is_evidence_of_the_arm_at_that_rate_and_of_the_ex
     runs = [made(), made(lr=7e-3), made(lr=2 * RATE)]
     evidence = gathered(runs)["toy"]
     assert {arm: [run.experiment.lr for run in of.values()] for arm, of in evidence.arms.items()} == {
-        "postln_warm": [RATE], "postln_warm_high": [2 * RATE],  # whatever it was called when it was started
-    }  # fmt: skip
+        "postln_warm": [RATE],
+        "postln_warm_high": [2 * RATE],  # whatever it was called when it was started
+    }
     assert [*evidence.curve("postln_warm")] == [*evidence.curve("postln_warm_high")] == [RATE, 2 * RATE, 7e-3]
 
 
@@ -118,9 +119,10 @@ def test_runs_on_a_part_of_the_training_text_or_of_a_smaller_model_are_settings_
     row = next(row_of(claim, evidence, {}) for claim in CLAIMS if claim.id == "MT-1.anchored")
     assert row.own.verdict == "not-run", "the verdict on the paper's data needs the paper's data"
     assert {other.data: (other.setting, other.fidelity, other.verdict) for other in row.others} == {
-        "iwslt14-60": ("iwslt-60", "adapted", "reproduced"), "iwslt14-7": ("iwsltsmall-7", "adapted", "reproduced"),
+        "iwslt14-60": ("iwslt-60", "adapted", "reproduced"),
+        "iwslt14-7": ("iwsltsmall-7", "adapted", "reproduced"),
         "iwslt14": ("iwsltsmall", "adapted", "reproduced"),
-    }  # fmt: skip
+    }
     commands = {other.data: other.command for other in row.others}
     assert " corpus=iwslt seeds=" in commands["iwslt14-60"]
     assert [" data.source=FOLDER" in commands[data] for data in ("iwslt14", "iwslt14-7")] == [False, True]

@@ -132,8 +132,9 @@ def test_just_above_nothing_under_sgd(none, warm, adam, verdict) -> None:
     assert JustAboveNothing(("none", "warm", "adam")).judge(held(arms)).verdict == verdict
 
 
-@pytest.mark.parametrize(("none", "verdict", "note"), [(24.0, CONTRADICTED, "starvation"), (20.0, REPRODUCED, ""),
-                                                       (23.0, INCONCLUSIVE, "")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("none", "verdict", "note"), [(24.0, CONTRADICTED, "starvation"), (20.0, REPRODUCED, ""), (23.0, INCONCLUSIVE, "")]
+)
 def test_without_the_ramp_alone_the_effect_is_starvation(none, verdict, note) -> None:
     noise = (-0.5, 0.5, 0.0, -0.5, 0.5)
     arms = {"none": {1.0: [none + part for part in noise]}, "warm": {1.0: [25.0] * 5, 2.0: [3.0] * 5}}

@@ -324,6 +324,7 @@ def test_a_closed_output_is_no_failure(closed: str) -> None:
 
 def test_what_the_encoding_of_the_output_lacks_is_escaped():
     Path("名").mkdir()
-    done = command("sweep", "grid=rates", "--only=preln_warm-lr0.001*", "--dry-run", "--config-dir=名",
-                   PYTHONIOENCODING="latin-1")  # fmt: skip
+    done = command(
+        "sweep", "grid=rates", "--only=preln_warm-lr0.001*", "--dry-run", "--config-dir=名", PYTHONIOENCODING="latin-1"
+    )
     assert done.returncode == 0 and r"--config-dir=\u540d" in done.stdout

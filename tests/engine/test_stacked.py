@@ -93,8 +93,9 @@ def test_the_mean_gradient_over_tokens_is_reported_and_then_clipped(loops):
 
 def test_every_epoch_has_the_mini_batches_in_an_order_of_its_own_given_by_the_seed(loops):
     first, again, other = loops({"first": {}, "again": {}, "other": {"seed": 2}})
-    order, same, others = ([[sample["id"].tolist() for (sample,) in loop.next_epoch()] for _ in range(2)]
-                           for loop in (first, again, other))  # fmt: skip
+    order, same, others = (
+        [[sample["id"].tolist() for (sample,) in loop.next_epoch()] for _ in range(2)] for loop in (first, again, other)
+    )
     assert order == same and order[0] != order[1] and order[0] != others[0]
     assert sorted(order[0]) == sorted(order[1]) != order[1]
 

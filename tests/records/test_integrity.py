@@ -286,8 +286,9 @@ def test_what_is_collected_can_be_verified(score, hypotheses, complaint, tmp_pat
     tiny_corpus(tmp_path)
     assert collect()[0] == 0
     assert sorted(str(path.relative_to(place)) for path in place.rglob("*.*")) == [
-        "archive/0001-toy.tar.xz", "toy.jsonl",
-    ]  # fmt: skip
+        "archive/0001-toy.tar.xz",
+        "toy.jsonl",
+    ]
     assert (place / "archive" / CHECKSUMS).is_file()
     assert dict(unpacked(place / "archive" / ARCHIVE))[f"0123456789{EVENTS}"] == (run / "events.jsonl").read_bytes()
     code, out, err = call("verify", "--records", place)

@@ -137,8 +137,9 @@ def test_below_the_limits_a_ramp_on_the_encoder_alone_is_the_best(tmp_path: Path
 def test_the_seeds_with_a_ramp_on_a_stack_are_new_if_there_are_some_at_rates_where_the_stack_matters() -> None:
     scores = {("toy_postln_nowarm", 1): [0.0, 90.0], ("toy_postln_warm_encoder", 101): [90.0, 80.0],
               ("toy_postln_warm_decoder", 101): [5.0], ("toy_postln_warm", 101): [100.0]}  # fmt: skip
-    runs = [made(exp, first + number, bleu) for (exp, first), bleus in scores.items()
-            for number, bleu in enumerate(bleus)]  # fmt: skip
+    runs = [
+        made(exp, first + number, bleu) for (exp, first), bleus in scores.items() for number, bleu in enumerate(bleus)
+    ]
     (row,) = stacks_table(archive(runs)).rows
     assert row[1:] == ["Post-LN", "0.001", "1 of 2* (45.0)", "1 of 2 (85.0)", "0 of 1 (5.0)", "1 of 1 (100.0)"]
     assert stacks_table(archive([run for run in runs if "decoder" not in run.record.exp])).rows == []
@@ -168,8 +169,9 @@ def test_changed_branches_and_resets_are_compared_on_new_seeds_if_there_are_some
     ]  # fmt: skip
     assert [row[-1] for row in rows] == ["2.00", "1.00", None], "the last NLL, which made-up records have 1 bit lower"
     assert [row[2:] for row in bursts_table(archive(runs)).rows] == [
-        ["0.0005", "Adam", "0 of 2", "10.0 to 20.0"], ["0.0005", "nothing", "1 of 1", "90.0"]
-    ]  # fmt: skip
+        ["0.0005", "Adam", "0 of 2", "10.0 to 20.0"],
+        ["0.0005", "nothing", "1 of 1", "90.0"],
+    ]
 
 
 def ramped(length: int, rate: float, bleu: float, seed: int, decay: str = "anchored") -> Run:

@@ -58,8 +58,9 @@ def with_fields(record: Record, **fields: Any) -> Record:
 
 def changed(run: Run, loss: float = 0.0, nll: float = 0.0, **fields: Any) -> Run:
     """Return a run with other fields, every training loss and every validation NLL larger by a part of itself."""
-    events = [event | {"loss": event["loss"] * (1 + loss)} if event["kind"] == "train" else event
-              for event in run.events]  # fmt: skip
+    events = [
+        event | {"loss": event["loss"] * (1 + loss)} if event["kind"] == "train" else event for event in run.events
+    ]
     record = with_fields(run.record, **fields)
     for row in record.epochs:
         row.valid_nll_loss *= 1 + nll

@@ -26,8 +26,9 @@ def test_of_seeds_with_a_ramp_on_a_part_of_the_model_the_text_names_a_few() -> N
 
 def test_what_new_seeds_show_on_multi30k() -> None:
     evidence = committed.archive().replication["multi30k6"]
-    both, encoder = (sorted(run.final_nll for run in evidence.curve(f"postln_warm{part}")[0.001])
-                     for part in ("", "_encoder"))  # fmt: skip
+    both, encoder = (
+        sorted(run.final_nll for run in evidence.curve(f"postln_warm{part}")[0.001]) for part in ("", "_encoder")
+    )
     assert [f"{nll:.2f}" for nll in (encoder[0], encoder[-1], both[0], both[-1])] == ["2.89", "3.63", "2.81", "2.84"]
     assert len(both) == len(encoder) == 3
     below = [run.bleu for run in evidence.curve("postln_warm")[0.002] if not evidence.trained(run)]
@@ -170,8 +171,9 @@ def test_in_the_papers_model_the_stacks_without_a_ramp_collapse_in_the_first_epo
     archive = committed.archive()
     ended = [run for run in archive.kept.runs if run.record.setting == "iwslt-60"]
     assert {run.record.exp: round(run.record.bleu.test.score, 1) for run in ended if run.record.bleu.test} == {
-        "iwslt_preln_nowarm_anchored": 21.7, "iwslt_preln_warm": 17.1,
-    }  # fmt: skip
+        "iwslt_preln_nowarm_anchored": 21.7,
+        "iwslt_preln_warm": 17.1,
+    }
     assert len(archive.stopped) == 4 and not any(run.record.bleu.test for run in archive.stopped)
     (falling,) = (run for run in archive.stopped if run.record.exp.endswith("_decoder"))
     assert falling.final_nll == min(row.valid_nll_loss or 0 for row in falling.record.epochs)

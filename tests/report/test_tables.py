@@ -67,8 +67,7 @@ def committed_tables() -> Files:
 
 
 def test_what_is_committed_is_what_the_records_give() -> None:
-    files = {f"{name}.md": render(tables, "md") + "\n"
-             for name, tables in committed_tables().items() if name != "runs"}  # fmt: skip
+    files = {f"{name}.md": render(tables, "md") + "\n" for name, tables in committed_tables().items() if name != "runs"}
     stale = {name for name, text in files.items() if (committed.RESULTS / "tables" / name).read_text() != text}
     assert not stale and {path.name for path in (committed.RESULTS / "tables").iterdir()} == {*files}, stale
 

@@ -25,8 +25,9 @@ def test_json_has_the_requested_findings_and_nothing_is_measured_twice(empty_pla
     findings = json.loads(out)
     assert code == 0 and [list(finding) for finding in findings] == [KEYS, KEYS]
     assert [(finding["id"], finding["verdict"], finding["seeds"]) for finding in findings] == [
-        ("TH-1", "reproduced", 10), ("TH-4", "reproduced", 10),
-    ]  # fmt: skip
+        ("TH-1", "reproduced", 10),
+        ("TH-4", "reproduced", 10),
+    ]
     store = empty_place / "runs" / "theory" / "measurements.jsonl"
     before = store.read_bytes()
     code, out, _ = call("theory", "--only", "TH-1", "--out", "out")
@@ -56,8 +57,9 @@ def test_ctrl_c_gives_one_line_and_keeps_the_measurements(empty_place: Path) -> 
     """With so many seeds, not everything is measured at once, on any number of cores."""
     command = [sys.executable, "-m", "ln_repro.cli", "theory", "--only", "TH-6", "--seeds", "1000"]
     store = empty_place / "runs" / "theory" / "measurements.jsonl"
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          start_new_session=True) as running:  # fmt: skip
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as running:
         while not (store.exists() and store.read_text().count("\n")):
             assert running.poll() is None
             time.sleep(0.2)

@@ -55,8 +55,9 @@ def weights(double: None) -> Weights:
 
 def torch_layer(weights: Weights, pre: bool) -> torch.nn.TransformerEncoderLayer:
     """Build torch's own encoder layer with W_Q = W_K = 0, W_O = I and no biases."""
-    layer = torch.nn.TransformerEncoderLayer(16, 1, 24, dropout=0.0, batch_first=True, norm_first=pre, bias=False,
-                                             layer_norm_eps=0.0)  # fmt: skip
+    layer = torch.nn.TransformerEncoderLayer(
+        16, 1, 24, dropout=0.0, batch_first=True, norm_first=pre, bias=False, layer_norm_eps=0.0
+    )
     with torch.no_grad():
         layer.self_attn.in_proj_weight[:32] = 0
         layer.self_attn.in_proj_weight[32:] = weights.value.T

@@ -27,7 +27,7 @@ def level_of_small_models(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_words_have_the_frequencies_of_zipfs_law() -> None:
     setting = Setting("preln", 1, vocabulary=1000, batches=1, sentences=500, length=24)
-    (source, target), = zipf_batches(setting, 1)  # fmt: skip
+    ((source, target),) = zipf_batches(setting, 1)
     assert source.shape == target.shape == (500, 24)
     assert (source[:, -1] == EOS).all() and (target[:, -1] == EOS).all()
     counts = torch.bincount(torch.cat([source, target])[:, :-1].flatten(), minlength=1000).double()

@@ -72,8 +72,9 @@ class FineTunesFaster:
         seeds = sorted(set.intersection(*({*part.seeds(self.arms)} for part in starts))) if starts else []
         if len(seeds) < 2:
             return Finding(INCONCLUSIVE, needs=f"{' and '.join(self.arms)} with the same seeds and checkpoints")
-        first, second = (np.array([[100 * part.arms[arm][seed].accuracy for seed in seeds] for part in starts])
-                         for arm in self.arms)  # fmt: skip
+        first, second = (
+            np.array([[100 * part.arms[arm][seed].accuracy for seed in seeds] for part in starts]) for arm in self.arms
+        )
         above = first.mean(axis=1) > second.mean(axis=1)
         gaps = [float(gap) for gap in (first - second).mean(axis=0)]
         most = REPRODUCED if above.sum() >= CHECKPOINT_SHARE * len(above) else CONTRADICTED
@@ -97,8 +98,9 @@ CONTROLS = tuple(
 """Pairs of arms that differ in fewer ways than those of BERT-1, which change placement, rate and ramp at once."""
 MORE_ACCURATE = Rule(
     (FineTunesFaster(("preln_nowarm_linear", "postln_nowarm_linear")),),
-    Origin("2026-11-25T23:50Z", "the paper's figure has no numbers"), FINE_TUNING_SEEDS,
-)  # fmt: skip
+    Origin("2026-11-25T23:50Z", "the paper's figure has no numbers"),
+    FINE_TUNING_SEEDS,
+)
 PRETRAINING = (
     Claim(
         "BERT-1", "Pre-LN reaches the same loss earlier in pre-training", "section 4.2, figure 5(a)",

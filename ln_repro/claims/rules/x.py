@@ -144,9 +144,11 @@ class OnlyFirst(OverRates):
         text = "; ".join(f"{arm_words(arm)}: {count} train" for arm, count in counts.items() if count.runs)
         fewest = min(count.runs for count in counts.values())
         if fewest < self.seeds:
-            lacking = ", ".join(f"{self.seeds - count.runs} of {arm} at {rate:g}"
-                                for (arm, count), rate in zip(counts.items(), self.rates, strict=True)
-                                if count.runs < self.seeds)  # fmt: skip
+            lacking = ", ".join(
+                f"{self.seeds - count.runs} of {arm} at {rate:g}"
+                for (arm, count), rate in zip(counts.items(), self.rates, strict=True)
+                if count.runs < self.seeds
+            )
             return Finding(INCONCLUSIVE, None, text, f"seeds: {lacking}", used, fewest)
         first, *others = counts.values()
         next_best = max(others, key=lambda count: count.share)
@@ -199,8 +201,10 @@ OVER_START_OF_NORMS = Metric(
 )
 UNEVEN = Metric(
     "largest over smallest gradient",
-    lambda run: max(unevenness_after(run, part) for part in CHECKPOINTS), "x{} in gradient", LOG,
-)  # fmt: skip
+    lambda run: max(unevenness_after(run, part) for part in CHECKPOINTS),
+    "x{} in gradient",
+    LOG,
+)
 
 
 def _rezero(bleu: float | None) -> tuple[Trains | Report, ...]:
@@ -224,7 +228,7 @@ def _only(trains: str, *fail: str, at: Rate | tuple[Rate, ...], origin: Origin, 
 
 TINY = Rule(
     tuple(Report(metric, ("postln_warm",)) for metric in (OVER_START, OVER_START_OF_NORMS)), SHOWN, judged=False
-)  # fmt: skip
+)
 EVEN = Rule(
     tuple(
         report
@@ -234,8 +238,9 @@ EVEN = Rule(
             Report(NLL_RATIO, (arm, "postln_warm"), f"{arm_words(arm)}, against Post-LN with warm-up"),
         )
     ),
-    SHOWN, judged=False,
-)  # fmt: skip
+    SHOWN,
+    judged=False,
+)
 """Of TH-10 and X-4, only numbers are shown."""
 ADMIN = (("admin_warm", "postln_warm"), ("admin_warm_closed", "postln_warm"))
 DEEP = ("postln_warm", "deepnorm_warm")

@@ -114,9 +114,12 @@ class LnMaskedLm(EncoderTask):
         )
         training = split == "train"
         masked = self.datasets[split] = MaskedBlocks(
-            data.PrependTokenDataset(blocks, words.bos()), words, self.mask,
-            seed=self.experiment.torch_seed if training else VALIDATION_SEED, renewed=training,
-        )  # fmt: skip
+            data.PrependTokenDataset(blocks, words.bos()),
+            words,
+            self.mask,
+            seed=self.experiment.torch_seed if training else VALIDATION_SEED,
+            renewed=training,
+        )
         if not training and not any(masked[number][2].ne(words.pad()).any() for number in range(len(masked))):
             raise UserError(f"data.{split}: no token of so short a text is masked; give a longer one")
 
