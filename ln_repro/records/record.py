@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Literal
 
-from pydantic import AliasChoices, BaseModel, Field
+from pydantic import BaseModel, Field
 
 from ln_repro.errors import LnReproError
 from ln_repro.experiment.model import TASKS
@@ -140,7 +140,7 @@ class Record(BaseModel):
     peak_memory_mb: int | None
     environment: Json
     code: Code
-    settings: Json = Field(validation_alias=AliasChoices("settings", "experiment"))  # in runs of older code
+    settings: Json
     started: str | None = None
     curve: TrainingCurve = TrainingCurve()
     probes: list[Probe] = []

@@ -81,16 +81,6 @@ def test_trial_runs_are_left_out_of_the_committed_records_and_counted(place, tmp
     assert len([*unpacked(place / "archive" / "0001-toy.tar.xz")]) == 2 * 5
 
 
-def test_a_run_directory_of_before_settings_had_their_name_is_collected(tmp_path, call):
-    run = run_folder(tmp_path)
-    record = json.loads((run / "record.json").read_text())
-    old = {"experiment" if name == "settings" else name: value for name, value in record.items()}
-    (run / "record.json").write_text(json.dumps(old))
-    assert call("collect", run, "--records", tmp_path / "kept")[0] == 0
-    (kept,) = read_kept(tmp_path / "kept").records
-    assert kept.settings == old["experiment"] and "experiment" not in kept.plain()
-
-
 @pytest.mark.parametrize("changes", [{"id": "../.."}, {"exp": "../x_y"}])
 def test_a_name_that_leads_out_of_the_folder_of_records_is_refused(changes, tmp_path, call):
     run = run_folder(tmp_path)
