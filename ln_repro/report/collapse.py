@@ -27,6 +27,19 @@ BRANCHES = {
     "preln_nowarm_anchored": "Pre-LN",
 }  # fmt: skip
 """The arms of the table of changed branches, with their names there; without warm-up, unless the name has a ramp."""
+REMEDIES = {
+    "postln_nowarm": "nothing",
+    "shrunk_nowarm": "small branches",
+    "shrunksignal_nowarm": "smaller branches",
+    "centred_nowarm": "centred branches",
+    "postln_warm_encoder": "ramp on the encoder",
+    "postln_warm_decoder": "ramp on the decoder",
+    "postln_warm": "ramp on both",
+    "preln_nowarm_anchored": "Pre-LN instead",
+}
+"""The arms of the table of what replaces warm-up, with what is changed in Post-LN without it."""
+TOO_HIGH = {"toy, 0.002": ("toy", 0.002), "toy, 0.004": ("toy", 0.004), "Multi30k, 0.001": ("multi30k6", 0.001)}
+"""Settings and rates just above Post-LN's limit, and at twice that."""
 EARLY = 5  # the epoch after which that table shows BLEU, of 15
 BURSTS = {
     "burst16": "nothing",
@@ -109,6 +122,15 @@ def branches_table(archive: Archive) -> Table:
     ]  # fmt: skip
     note = f"without warm-up, unless there is a ramp; speed: as in MT-5, over Post-LN's; NLL: in bits; {EXPLORATORY}"
     return Table(columns, [row for row in rows if any(row[1:])], [note])
+
+
+def remedies_table(archive: Archive) -> Table:
+    """Return how many seeds train at rates at which Post-LN fails without warm-up, by what is changed."""
+    rows = [
+        [name, *(_count(*_newest(archive, setting, arm, rate)) for setting, rate in TOO_HIGH.values())]
+        for arm, name in REMEDIES.items()
+    ]
+    return Table(["changed", *TOO_HIGH], [row for row in rows if any(row[1:])], [f"seeds that train; {EXPLORATORY}"])
 
 
 def bursts_table(archive: Archive) -> Table:

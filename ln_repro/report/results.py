@@ -76,7 +76,7 @@ def all_tables(archive: Archive, rows: Sequence[Row]) -> Files:
             "stacks": collapse.stacks_table(archive),
             **{f"ramps-{name}": collapse.ramps_table(part) for name, part in replication.items()},
         },
-        "branches": {"branches": collapse.branches_table(archive)},
+        "branches": {"branches": collapse.branches_table(archive), "remedies": collapse.remedies_table(archive)},
         "bursts": {"bursts": collapse.bursts_table(archive)},
         "depth": {f"depth-{name}": depth_table(evidence) for name, evidence in settings.items()},
         "arena": arenas,

@@ -37,7 +37,11 @@ def test_what_new_seeds_show_on_multi30k() -> None:
     assert 2 < explored - max(below) < explored - min(below) < 3.5
     without = [run for runs in evidence.curve("postln_nowarm").values() for run in runs]
     assert len(without) == 11 and not any(map(evidence.trained, without))
-    assert sorted(round(run.bleu) for run in evidence.curve("postln_warm")[0.0005]) == [32, 32, 33]
+    gains = [
+        a.bleu - b.bleu
+        for a, b in zip(*(evidence.curve(f"postln_{ramp}")[0.0005] for ramp in ("warm", "nowarm")), strict=True)
+    ]
+    assert [round(gain, 1) for gain in gains] == [2.0, 3.8, 1.7]
     lowest = [run for part in (evidence, committed.archive().evidence["multi30k6"])
               for run in part.curve("postln_nowarm")[0.0005]]  # fmt: skip
     assert len(lowest) == 4 and 27.9 < min(run.bleu for run in lowest) < max(run.bleu for run in lowest) < 31
@@ -83,6 +87,7 @@ def test_the_arms_are_best_at_low_rates_where_post_ln_alone_gains_from_warm_up()
 
 def test_tokens_become_alike_in_every_run_of_post_ln_at_too_high_a_rate_and_without_warm_up_at_once() -> None:
     evidence, collapsed = committed.archive().replication["toy"], 0
+    highest: list[float] = []
     for arm, early in (("postln_nowarm", True), ("postln_warm", False), ("preln_nowarm_anchored", True)):
         curve = evidence.curve(arm)
         above = [run for rate, runs in curve.items() if rate >= lowest_loss(curve) for run in runs]
@@ -93,8 +98,11 @@ def test_tokens_become_alike_in_every_run_of_post_ln_at_too_high_a_rate_and_with
             collapsed += len(failing)
             assert all(curve[max(curve)] > 0.75 and max(curve.values()) > 0.98 for curve in alike)
             assert all(min(relative_gradients(run)["encoder"].values()) < 1e-4 for run in failing)
-            assert all(min(relative_gradients(run)["encoder"].values()) > 1e-3 for run in above if run not in failing)
+            of_arm = [run for runs in curve.values() for run in runs if evidence.trained(run)]
+            assert all(min(relative_gradients(run)["encoder"].values()) > 1e-3 for run in of_arm)
+            highest += [max(cosines(run)["encoder"].values()) for run in of_arm]
     assert collapsed == 40
+    assert [sum(cosine > limit for cosine in highest) for limit in (0, 0.98, 0.999)] == [30, 12, 5]
     last = [probes(run, "collapse") for run in evidence.curve("postln_nowarm")[0.004]]
     losses = [values[max(values)]["nll"] for values in last]
     assert all(7 < loss["eval"] < 9 and 5 < loss["dropout"] < 5.5 for loss in losses)
@@ -159,10 +167,10 @@ def test_of_changed_branches_only_those_centred_in_both_passes_need_no_ramp() ->
 
 def test_the_rate_alone_separates_the_probed_runs_almost_as_well_as_the_gradient() -> None:
     evidence = committed.archive().replication["toy"]
-    probed = [run for run in evidence.of_arms(ARMS) if np.isfinite(VANISHING.of(run))]
+    probed = [run for run in evidence.of_arms(ARMS) if not np.isnan(VANISHING.of(run))]
     failing, training = ([(run.seed, run.record.axes.lr) for run in probed if outcome(run)]
                          for outcome in (evidence.failed, evidence.trained))  # fmt: skip
-    assert f"{area_under_curve(failing, training).value:.2f}" == "0.91"
+    assert f"{area_under_curve(failing, training).value:.2f}" == "0.90"
     assert f"{separation(evidence, VANISHING).effect.value:.2f}" == "0.93"
     assert {len({run.seed for run in evidence.of_arms([arm])}) for arm in ARMS[3:]} == {3}
 
