@@ -15,7 +15,11 @@ from hydra.core.config_store import ConfigStore
 from ln_repro.engine import compat
 from ln_repro.engine.checkpoints import Checkpoints
 from ln_repro.engine.inputs import Inputs
+from ln_repro.engine.process_group import Group
+from ln_repro.engine.stop import StopRequest
+from ln_repro.records import provenance
 from ln_repro.records.run_dir import write_json
+from ln_repro.system.distributed import Rank
 from tests.e2e.conftest import made_up_corpus
 from tests.examples import experiment
 from tests.stock_binariser import binarise
@@ -26,6 +30,7 @@ hidden = [name for name in ("wandb", "tensorboardX") if name not in sys.modules]
 compat.apply()
 for name in hidden:  # only the engine's own process does without them for good
     del sys.modules[name]
+from ln_repro.engine.loop import Loop  # noqa: E402
 from ln_repro.engine.plugin.model import LnTransformer  # noqa: E402
 
 store.repo = ours  # fairseq fills Hydra's store with its own settings, which other tests in this process would meet
@@ -36,6 +41,23 @@ SMALL = {
     "lr": 1e-3, "schedule__warmup_updates": 0, "train__max_tokens": 120, "train__max_epoch": 2,
     "train__max_update": None, "train__log_every": 10, "train__save_every": 1000,
 }  # fmt: skip
+SETTINGS = SMALL | {
+    "model__share_embeddings": True, "model__dropout": 0.1,
+    "schedule__warmup_updates": 5, "train__max_tokens": 240, "train__max_epoch": None, "train__max_update": 20,
+    "train__log_every": 1,
+}  # fmt: skip
+ROWS = {
+    "warm": {"lr": 2e-3},
+    "capped": {
+        "schedule__decay": "step",
+        "schedule__step_update": 8,
+        "schedule__step_reset": "optimizer",
+        "optimizer__max_relative_update": 1e-2,
+    },
+    "sgd": {"optimizer__name": "sgd", "optimizer__betas": None, "optimizer__eps": None, "lr": 0.02},
+    "part": {"schedule__part": "decoder", "optimizer__equal_layer_norms": True, "train__clip_norm": 0.5},
+}
+"""Settings in which the runs of a stack differ."""
 
 
 @pytest.fixture(autouse=True)
@@ -101,3 +123,24 @@ def trained(corpus):
         return done.returncode
 
     return run
+
+
+@pytest.fixture
+def loops(corpus, tmp_path, monkeypatch):
+    """Return a function that begins the loops of some runs, each in a folder, or resumes them from their last state."""
+    monkeypatch.setattr(provenance, "code", dict)  # git takes longer than the updates
+
+    def make(rows=ROWS, place="runs", **changes):
+        made = []
+        for name, its_own in rows.items():
+            folder = tmp_path / place / name
+            folder.mkdir(parents=True, exist_ok=True)
+            settings = experiment(**SETTINGS | changes | its_own)
+            write_json(folder / "experiment.json", settings.model_dump(mode="json"))
+            saved = Checkpoints(folder / "checkpoints")
+            point = saved.resume_point(pytest.fail)
+            inputs = Inputs(settings, folder, corpus, resume=saved.folder / point.file if point else None)
+            made.append(Loop(inputs, StopRequest(), Group(Rank()), len(rows) if place == "runs" else 1))
+        return made
+
+    return make

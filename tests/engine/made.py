@@ -14,7 +14,9 @@ from ln_repro.engine.plugin.loss import LabelSmoothedCrossEntropy
 from ln_repro.engine.plugin.optimizers import optimizer_of
 from ln_repro.engine.plugin.tasks import LnTranslation
 from ln_repro.engine.process import DecodingProcess
+from ln_repro.engine.stop import StopRequest
 from ln_repro.experiment.settings import Optimizer
+from ln_repro.records.events import Events
 from tests.examples import experiment
 
 RENAMED = {
@@ -114,6 +116,35 @@ def decoded(work, folder, times=1):
             found.append(out.read_text().splitlines())
     finally:
         process.stop()
+    return found
+
+
+def separately(loops):
+    """Train each loop by itself; return `losses`."""
+    for loop in loops:
+        for _ in loop.run():
+            pass
+    return losses(loops)
+
+
+class StopAfter(StopRequest):
+    """A request to stop a run after some updates."""
+
+    def __init__(self, loop, updates):
+        super().__init__()
+        self.loop, self.updates = loop, updates
+
+    def __bool__(self):
+        return self.loop.update >= self.updates
+
+
+def losses(loops):
+    """Return the losses by run, kind of event and update."""
+    found = {}
+    for loop in loops:
+        for event in Events(loop.inputs.folder / "events.jsonl").read():
+            if "loss" in event:
+                found[loop.inputs.folder.name, event["kind"], event["update"]] = event["loss"]
     return found
 
 

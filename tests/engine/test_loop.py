@@ -1,7 +1,9 @@
 """The training loop: stops, kills and lost weights; the metrics that are read together; each mini-batch's dropout."""
 
+import shutil
+import time
 from contextlib import nullcontext
-from itertools import pairwise
+from itertools import count, islice, pairwise
 
 import psutil
 import pytest
@@ -13,14 +15,17 @@ from ln_repro.engine.plugin.tasks import per_token
 from ln_repro.engine.process import Worker
 from ln_repro.engine.process_group import Group
 from ln_repro.engine.trainer import STREAMS_APART, Update, seeded
-from ln_repro.errors import Interrupted
+from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.experiment.divergence import NOT_FINITE, Diverged
 from ln_repro.records.events import Events
 from ln_repro.records.record import results_of
+from ln_repro.system import directory_lock
 from ln_repro.system.directory_lock import acquire
 from ln_repro.system.distributed import Rank
+from tests.engine.made import StopAfter, separately
 
 OF_THE_CLOCK = {"time", "seconds", "saving", "tokens_per_s", "updates_per_s", "peak_memory_mb"}
+NAN = float("nan")
 
 
 def came_to(folder):
@@ -43,59 +48,78 @@ def test_a_worker_on_the_cpu_does_not_see_a_gpu(tmp_path, monkeypatch):
     worker.wait()
 
 
-def test_an_update_leaves_the_weights_of_ngpt_unit_vectors(trained, tmp_path):
-    assert trained(tmp_path / "run", norm="ngpt") == 0
-    weights = torch.load(tmp_path / "run" / "checkpoints" / "epoch2.pt", weights_only=True)["model"]
+def before_call(owner, method, number, act):
+    """Let something happen before a method is called for the ``number``-th time."""
+    original, calls = getattr(owner, method), count(1)
+
+    def called(*arguments):
+        if next(calls) == number:
+            act()
+        return original(*arguments)
+
+    setattr(owner, method, called)
+
+
+def test_an_update_leaves_the_weights_of_ngpt_unit_vectors(loops):
+    (loop,) = loops({"run": {}}, norm="ngpt", train__max_update=2)
+    separately([loop])
+    weights = loop.trainer.get_model().state_dict()
     for name, dim in (("self_attn.out_proj", 0), ("self_attn.q_proj", 1), ("ffn.fc1", 1), ("ffn.fc2", 0)):
         lengths = weights[f"encoder.stack.layers.0.{name}.weight"].norm(dim=dim)
         torch.testing.assert_close(lengths, torch.ones_like(lengths))
 
 
-def test_admin_is_profiled_before_the_first_update(trained, tmp_path):
-    assert trained(tmp_path / "run", norm="admin", train__max_update=1) == 0
-    weights = torch.load(tmp_path / "run" / "checkpoints" / "epoch1.pt", weights_only=True)["model"]
-    first = weights["encoder.stack.layers.0.self_attn_residual.omega"]
+def test_admin_is_profiled_before_the_first_update(loops):
+    (loop,) = loops({"run": {}}, norm="admin")
+    first = loop.trainer.get_model().state_dict()["encoder.stack.layers.0.self_attn_residual.omega"]
     assert (first - 1).abs().max() < 0.05  # that of the closed form is 1.3
 
 
-def test_a_step_can_give_a_stack_its_first_weights_and_the_optimizer_a_new_state(trained, tmp_path):
-    burst = {"schedule__decay": "step", "schedule__step_update": 3, "train__max_update": 6, "train__log_every": 3}
+def test_a_step_can_give_a_stack_its_first_weights_and_the_optimizer_a_new_state(loops, tmp_path):
+    burst = {"schedule__warmup_updates": 0, "schedule__decay": "step", "schedule__step_update": 3,
+             "train__max_update": 6, "train__log_every": 3}  # fmt: skip
     resets = {"encoder": {**burst, "schedule__step_reset": "encoder"}, "none": burst, "first": {"lr": 1e-30}}
     saved = {}
     for name, changes in resets.items():
-        assert trained(tmp_path / name, "stop", "update", 3, **changes) == Interrupted.exit_code
-        (state,) = (tmp_path / name / "checkpoints").glob("update3.pt")
+        (loop,) = loops({"run": changes}, name)
+        loop.stop = StopAfter(loop, 3)
+        separately([loop])
+        assert loop.status == Interrupted.exit_code
+        (state,) = loop.checkpoints.folder.glob("update3.pt")
         saved[name] = torch.load(state, weights_only=True)
     models = {name: content["model"] for name, content in saved.items()}
     for name, weights in models["encoder"].items():
         torch.testing.assert_close(weights, models["first" if ".stack." in name and "enc" in name else "none"][name])
         assert "weight" not in name or not torch.equal(models["first"][name], models["none"][name])
     assert not saved["encoder"]["last_optimizer_state"]["state"] and saved["none"]["last_optimizer_state"]["state"]
-    assert trained(tmp_path / "encoder", **resets["encoder"]) == trained(tmp_path / "whole", **resets["encoder"]) == 0
-    assert came_to(tmp_path / "encoder") == came_to(tmp_path / "whole")
-    late = {**resets["encoder"], "schedule__step_update": 6}
-    message = "schedule.step_update: 6: expected less than the run's 6 updates"
-    assert trained(tmp_path / "late", fails=message, **late) == 1
+    for name in ("encoder", "whole"):
+        separately(loops({"run": resets["encoder"]}, name))
+    assert came_to(tmp_path / "encoder" / "run") == came_to(tmp_path / "whole" / "run")
+    with pytest.raises(UserError, match=r"schedule.step_update: 6: expected less than the run's 6 updates"):
+        loops({"run": {**resets["encoder"], "schedule__step_update": 6}}, "late")
 
 
-def test_weights_that_are_lost_in_the_last_update_of_an_epoch_are_a_divergence(trained, tmp_path):
-    assert trained(tmp_path / "run", "spoil", "valid_step", 1) == 0
-    events, weights = came_to(tmp_path / "run")
+def test_weights_that_are_lost_in_the_last_update_of_an_epoch_are_a_divergence(loops):
+    (loop,) = loops({"run": {}})
+    model = loop.trainer.get_model()
+    before_call(loop.trainer, "valid_step", 1, lambda: [p.data.fill_(NAN) for p in model.parameters()])
+    separately([loop])
+    events, weights = came_to(loop.inputs.folder)
     validation, end = events[-2:]
     assert validation["kind"] == "valid" and validation["loss"] is None
     assert end["state"] == "diverged" and end["rule"] == NOT_FINITE
     assert end["reason"] == "the validation loss is not finite" and end["last_finite_loss"] > 0
     assert weights == {}
-    results = results_of(Events(tmp_path / "run" / "events.jsonl").read(), average=False)
+    results = results_of(loop.events.read(), average=False)
     assert [row.valid_loss for row in results["epochs"]] == [None] and results["bleu"].test is None
 
 
 @pytest.mark.parametrize("probe", ["all", "collapse"])
-def test_a_probed_training_is_the_same_bit_for_bit(trained, tmp_path, probe):
-    assert trained(tmp_path / "plain") == 0
-    assert trained(tmp_path / "probed", probe=probe, every=10, probe_batches=2) == 0
-    events, weights = came_to(tmp_path / "plain")
-    probed_events, probed_weights = came_to(tmp_path / "probed")
+def test_a_probed_training_is_the_same_bit_for_bit(loops, tmp_path, probe):
+    separately(loops({"run": {}}, "plain"))
+    separately(loops({"run": {}}, "probed", probe=probe, every=10, probe_batches=2))
+    events, weights = came_to(tmp_path / "plain" / "run")
+    probed_events, probed_weights = came_to(tmp_path / "probed" / "run")
     assert probed_weights == weights
     assert [event for event in probed_events if event["kind"] != "probe"] == events
     probes = [event for event in probed_events if event["kind"] == "probe"]
@@ -107,15 +131,15 @@ def test_a_probed_training_is_the_same_bit_for_bit(trained, tmp_path, probe):
         assert [event["update"] for event in probes if event["name"] == kind] == updates
 
 
-@pytest.mark.parametrize("lost", ["train", "valid"])
-def test_a_run_whose_events_are_lost_is_not_resumed(trained, tmp_path, lost):
+def test_a_run_whose_events_are_lost_is_not_resumed(trained, tmp_path):
     folder = tmp_path / "run of ${USER}"  # which is not to be replaced
     assert trained(folder, "kill", "_write_weights", 2) == -9
     events = folder / "events.jsonl"
     lines = events.read_text().splitlines(keepends=True)
-    number = next(number for number, line in enumerate(lines) if f'"kind": "{lost}"' in line)
-    events.write_text("".join([*lines[:number], *lines[number + 1 :]]))
-    assert trained(folder, fails=f"{events} lacks events up to update ") == 1
+    for lost in ("train", "valid"):
+        number = next(number for number, line in enumerate(lines) if f'"kind": "{lost}"' in line)
+        events.write_text("".join([*lines[:number], *lines[number + 1 :]]))
+        assert trained(folder, fails=f"{events} lacks events up to update ") == 1
     events.write_text("".join(lines))
     assert trained(folder) == 0
 
@@ -149,24 +173,39 @@ def test_a_stop_or_a_kill_in_a_validation_changes_and_costs_nothing(trained, tmp
     assert came_to(folder) == came_to(tmp_path / "whole")
 
 
-def test_the_time_of_saving_counts_as_training_and_a_state_is_also_saved_by_time(trained, tmp_path):
-    assert trained(tmp_path / "slow", "sleep", "save_state", 2, train__save_every=7) == 0
-    events = Events(tmp_path / "slow" / "events.jsonl").read()
-    slow = max((event for event in events if event["kind"] == "train"), key=lambda event: event["saving"])
+def test_the_time_of_saving_counts_as_training_and_a_state_is_also_saved_by_time(loops):
+    (loop,) = loops({"run": {}}, train__save_every=7)
+    before_call(loop.trainer, "save_state", 2, lambda: time.sleep(1))
+    separately([loop])
+    slow = max((event for event in loop.events.read() if event["kind"] == "train"), key=lambda event: event["saving"])
     assert slow["seconds"] > slow["saving"] > 1
     assert slow["tokens_per_s"] == pytest.approx(slow["tokens"] / slow["seconds"], rel=0.01)
-    often = {"train__save_every": None, "train__save_minutes": 1e-9}
-    assert trained(tmp_path / "killed", "kill", "update", 12, **often) == -9
-    assert Checkpoints(tmp_path / "killed" / "checkpoints").resume_point(pytest.fail).update == 11
+    (loop,) = loops({"run": {}}, "often", train__save_every=None, train__save_minutes=1e-9)
+    assert len([*islice(loop.run(), 12)]) == 12  # the mini-batches of the next update are there before it is done
+    assert loop.checkpoints.resume_point(pytest.fail).update == 11
 
 
 @pytest.mark.parametrize("method", ["_report", "_save_state"])
 @pytest.mark.parametrize("disturbance", ["replace", "take"])
-def test_nothing_is_written_into_a_folder_that_was_replaced_or_taken_over(trained, tmp_path, disturbance, method):
+def test_nothing_is_written_into_a_folder_that_was_replaced_or_taken_over(
+    loops, tmp_path, monkeypatch, disturbance, method
+):
     """The command of the trainer may be suspended, and cannot stop it."""
-    folder = tmp_path / "run"
+    folder = tmp_path / "runs" / "run"
+
+    def disturb():
+        if disturbance == "take":
+            (folder / "sessions" / "2.json").write_text("{}")
+            return
+        shutil.rmtree(folder)
+        monkeypatch.setattr(directory_lock, "machine", lambda: "another")
+        acquire(folder).release()
+
     with acquire(folder):
-        assert trained(folder, disturbance, method, 1, fails=f"{folder} was deleted or taken over by another") == 1
+        (loop,) = loops({"run": {}})
+        before_call(loop, method, 1, disturb)
+        with pytest.raises(LnReproError, match=r"runs/run was deleted or taken over by another"):
+            separately([loop])
     reported = "train" in [event["kind"] for event in Events(folder / "events.jsonl").read()]
     assert not reported or (disturbance, method) == ("take", "_save_state")
     assert not [path for path in folder.rglob("*") if path.name.endswith((".pt", ".part"))]
@@ -177,9 +216,6 @@ def update(number, loss, gnorm=1.0, tokens=2):
     nats = torch.tensor(loss * tokens, dtype=torch.double) * torch.tensor(2.0).double().log()
     log = {"loss": nats, "nll_loss": nats / 2, "sample_size": tokens}
     return Update(number, 0.5, [log], torch.tensor(gnorm))
-
-
-NAN = float("nan")
 
 
 @pytest.mark.parametrize("at_once", [True, False])

@@ -7,69 +7,15 @@ import pytest
 import torch
 from torch.nn.utils import parameters_to_vector
 
-from ln_repro.engine.checkpoints import Checkpoints
-from ln_repro.engine.inputs import Inputs
-from ln_repro.engine.loop import Loop
-from ln_repro.engine.process_group import Group
 from ln_repro.engine.stacked import driver, operations
 from ln_repro.engine.stacked.connection import StackedRun
 from ln_repro.engine.stacked.driver import Driver
 from ln_repro.engine.stop import StopRequest
 from ln_repro.model.residual import PreLN
 from ln_repro.model.schemes.registry import SCHEMES
-from ln_repro.records import provenance
 from ln_repro.records.events import Events
-from ln_repro.records.run_dir import write_json
-from ln_repro.system.distributed import Rank
-from tests.engine.conftest import SMALL
-from tests.examples import experiment
-
-SETTINGS = SMALL | {
-    "model__share_embeddings": True, "model__dropout": 0.1,
-    "schedule__warmup_updates": 5, "train__max_tokens": 240, "train__max_epoch": None, "train__max_update": 20,
-    "train__log_every": 1,
-}  # fmt: skip
-ROWS = {
-    "warm": {"lr": 2e-3},
-    "capped": {
-        "schedule__decay": "step",
-        "schedule__step_update": 8,
-        "schedule__step_reset": "optimizer",
-        "optimizer__max_relative_update": 1e-2,
-    },
-    "sgd": {"optimizer__name": "sgd", "optimizer__betas": None, "optimizer__eps": None, "lr": 0.02},
-    "part": {"schedule__part": "decoder", "optimizer__equal_layer_norms": True, "train__clip_norm": 0.5},
-}
-"""Settings in which the runs of a stack differ."""
-
-
-@pytest.fixture
-def loops(corpus, tmp_path, monkeypatch):
-    """Return a function that begins the loops of some runs, each in a folder, or resumes them from their last state."""
-    monkeypatch.setattr(provenance, "code", dict)  # git takes longer than the updates
-
-    def make(rows=ROWS, place="runs", **changes):
-        made = []
-        for name, its_own in rows.items():
-            folder = tmp_path / place / name
-            folder.mkdir(parents=True, exist_ok=True)
-            settings = experiment(**SETTINGS | changes | its_own)
-            write_json(folder / "experiment.json", settings.model_dump(mode="json"))
-            saved = Checkpoints(folder / "checkpoints")
-            point = saved.resume_point(pytest.fail)
-            inputs = Inputs(settings, folder, corpus, resume=saved.folder / point.file if point else None)
-            made.append(Loop(inputs, StopRequest(), Group(Rank()), len(rows) if place == "runs" else 1))
-        return made
-
-    return make
-
-
-def separately(loops):
-    """Train each loop by itself; return `losses`."""
-    for loop in loops:
-        for _ in loop.run():
-            pass
-    return losses(loops)
+from tests.engine.conftest import ROWS
+from tests.engine.made import StopAfter, losses, separately
 
 
 def together(loops):
@@ -100,30 +46,9 @@ def test_every_epoch_has_the_mini_batches_in_an_order_of_its_own_given_by_the_se
     assert sorted(order[0]) == sorted(order[1]) != order[1]
 
 
-class StopAfter(StopRequest):
-    """A request to stop a run after some updates."""
-
-    def __init__(self, loop, updates):
-        super().__init__()
-        self.loop, self.updates = loop, updates
-
-    def __bool__(self):
-        return self.loop.update >= self.updates
-
-
 def alone(caplog):
     """Return the messages that runs go on one by one."""
     return [message for message in caplog.messages if "one by one" in message]
-
-
-def losses(loops):
-    """Return the losses by run, kind of event and update."""
-    found = {}
-    for loop in loops:
-        for event in Events(loop.inputs.folder / "events.jsonl").read():
-            if "loss" in event:
-                found[loop.inputs.folder.name, event["kind"], event["update"]] = event["loss"]
-    return found
 
 
 def written(loops):
