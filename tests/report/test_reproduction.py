@@ -11,6 +11,7 @@ import pytest
 
 from ln_repro.claims.evidence import EXPLORED, interventions
 from ln_repro.errors import UserError
+from ln_repro.experiment.compose import compose
 from ln_repro.experiment.divergence import NOT_FINITE
 from ln_repro.experiment.validation import validate
 from ln_repro.records.archive import EVENTS, Run, archived_file
@@ -70,6 +71,8 @@ def changed(run: Run, loss: float = 0.0, nll: float = 0.0, **fields: Any) -> Run
 @pytest.mark.slow
 def test_a_record_holds_its_settings_as_they_were(explored: list[Run], monkeypatch: pytest.MonkeyPatch) -> None:
     searched: set[str] = set()
+    composed = cache(compose)  # always the same words
+    monkeypatch.setattr("ln_repro.runner.again.compose", lambda words: copy.deepcopy(composed(tuple(words))))
     monkeypatch.setattr("ln_repro.runner.again.with_pretrained", lambda run: searched.add(str(run.paths.runs)) or run)
     different = {(run.record.exp, *flat(run.record.settings)): run.record for run in explored}
     for record in different.values():  # of an experiment, one of those that name the same settings
