@@ -110,13 +110,13 @@ def letters(tmp_path_factory):
 def trained(corpus):
     """Return a function that trains in a folder, disturbed, from where it got to; it returns the exit status."""
 
-    def run(folder, what="stop", method="valid_step", number=0, fails=None, unigram_bits=math.inf, **changes):
+    def run(folder, what="stop", method="valid_step", number=0, fails=None, **changes):
         folder.mkdir(exist_ok=True)
         small, saved = experiment(**SMALL | changes), Checkpoints(folder / "checkpoints")
         write_json(folder / "experiment.json", small.model_dump(mode="json"))
         point = saved.resume_point(pytest.fail)
         saved.forget_after(point.update if point else -1)
-        inputs = Inputs(small, folder, corpus, unigram_bits, resume=saved.folder / point.file if point else None)
+        inputs = Inputs(small, folder, corpus, resume=saved.folder / point.file if point else None)
         command = [sys.executable, str(SCRIPT), what, method, str(number), *inputs.arguments]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode != 1 or (fails and fails in done.stderr), done.stderr[-2000:]
@@ -130,7 +130,7 @@ def loops(corpus, tmp_path, monkeypatch):
     """Return a function that begins the loops of some runs, each in a folder, or resumes them from their last state."""
     monkeypatch.setattr(provenance, "code", dict)  # git takes longer than the updates
 
-    def make(rows=ROWS, place="runs", **changes):
+    def make(rows=ROWS, place="runs", unigram_bits=math.inf, **changes):
         made = []
         for name, its_own in rows.items():
             folder = tmp_path / place / name
@@ -139,7 +139,7 @@ def loops(corpus, tmp_path, monkeypatch):
             write_json(folder / "experiment.json", settings.model_dump(mode="json"))
             saved = Checkpoints(folder / "checkpoints")
             point = saved.resume_point(pytest.fail)
-            inputs = Inputs(settings, folder, corpus, resume=saved.folder / point.file if point else None)
+            inputs = Inputs(settings, folder, corpus, unigram_bits, resume=saved.folder / point.file if point else None)
             made.append(Loop(inputs, StopRequest(), Group(Rank()), len(rows) if place == "runs" else 1))
         return made
 

@@ -145,10 +145,11 @@ def test_a_run_whose_events_are_lost_is_not_resumed(trained, tmp_path):
 
 
 @pytest.mark.parametrize(("ramp", "state"), [(0, "diverged"), (10_000, "trained")])
-def test_a_run_is_not_stuck_before_its_ramp_ends(trained, tmp_path, ramp, state):
+def test_a_run_is_not_stuck_before_its_ramp_ends(loops, ramp, state):
     stuck = {"stop_on_divergence": True, "divergence__updates": 1, "lr": 1e-30, "schedule__warmup_updates": ramp}
-    assert trained(tmp_path / "run", unigram_bits=1.0, **stuck) == 0
-    assert came_to(tmp_path / "run")[0][-1]["state"] == state
+    (loop,) = loops({"run": stuck}, unigram_bits=1.0)
+    separately([loop])
+    assert loop.status == 0 and loop.events.read()[-1]["state"] == state
 
 
 @pytest.mark.slow
