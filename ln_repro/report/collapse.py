@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
-from typing import Any
 
 from ln_repro.claims.causes import LATEST, STACKS, cosines, probes, relative_gradients
 from ln_repro.claims.evidence import Evidence
@@ -59,21 +58,18 @@ def span(values: Sequence[float], form: str) -> str | None:
 
 
 def collapse_table(runs: Sequence[Run]) -> Table:
-    """Return rows for runs with probes of collapse: two stacks' cosines and relative gradients early and late."""
-    columns = ["arm", "lr", "precision", "update", *(f"{stack}: {what}" for stack in STACKS
-               for what in ("cosine", "gradient")), "NLL", "with dropout", "id"]  # fmt: skip
-    rows: list[list[Any]] = []
+    """Return one row per run with probes of collapse: both stacks early, the NLL later, and the BLEU."""
+    heads = [f"{what}, {stack}" for what in ("cosine", "gradient") for stack in STACKS]
+    rows = []
     for run in sorted(runs, key=lambda run: run.record.exp):
-        probed, gradients, axes = probes(run, "collapse"), relative_gradients(run), run.record.axes
-        for update in (update for update in (LATEST, LATE) if update in probed):
-            row = [arm_words(Name.of(run.record.exp).arm), axes.lr, axes.precision, update]
-            for stack, gradient in gradients.items():
-                row += [f"{probed[update]['cosine'][stack][-1]:.3g}", rounded(gradient.get(update), ".3g")]
-            row += [f"{probed[update]['nll'][mode]:.2f}" for mode in ("eval", "dropout")]
-            rows.append([*row, run.record.id])
-    return Table(
-        columns, rows, ["gradient: W2's in the first layer, over that at update 0; NLL: on the probes' batches"]
-    )
+        probed, gradients = probes(run, "collapse"), relative_gradients(run)
+        cells: list[str | None] = [f"{cosines(run)[stack][LATEST]:.3f}" for stack in STACKS]
+        cells += [rounded(gradients[stack].get(LATEST), ".1g") for stack in STACKS]
+        nll = f"{probed[LATE]['nll']['dropout']:.1f}" if LATE in probed else None
+        bleu = f"{run.bleu:.1f}" if run.record.bleu.test_tokenised else None
+        rows.append([arm_words(Name.of(run.record.exp).arm), run.record.axes.precision, *cells, nll, bleu])
+    notes = [f"cosine and gradient: at update {LATEST}; NLL: at update {LATE}, on the probes' batches, with dropout"]
+    return Table(["arm", "precision", *heads, "NLL", "BLEU"], rows, notes)
 
 
 def degrees_table(evidence: Evidence) -> Table:
