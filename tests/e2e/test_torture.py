@@ -1,6 +1,6 @@
 """Processes of a sweep are killed at random, as many of each kind; nothing is lost, doubled or changed.
 
-`make torture SEED=N` kills fifty; the test kills twelve. In a stack, losses may change by rounding.
+`make torture SEED=N` kills about fifty; the tests, twelve, and fifteen in a stack. There, losses may change by rounding.
 """
 
 import collections
@@ -59,14 +59,14 @@ def test_kills_at_random_change_nothing(command, quiet, stack, kinds):
     print(f"seed {SEED}")
     sweep, draw = command("sweep"), random.Random(SEED)
     kills: collections.Counter[str] = collections.Counter()
-    seeds, done = 1, False
-    while not done or kills.total() < KILLS:
+    seeds, done, share = 1, False, -(-KILLS // len(kinds))  # of each kind
+    while not done or min(kills[kind] for kind in kinds) < share:
         if done:  # too early: add runs
             seeds += 1
         process = start(sweep, seeds, stack)
         while process.poll() is None:
             time.sleep(draw.uniform(*PAUSE_SECONDS))
-            due = [kind for kind in kinds if kills[kind] < -(-KILLS // len(kinds)) and kills.total() < KILLS]
+            due = [kind for kind in kinds if kills[kind] < share]
             if victims := processes(sweep.runs, *due):
                 with contextlib.suppress(ProcessLookupError):
                     pid, line = draw.choice(list(victims.items()))
@@ -76,7 +76,7 @@ def test_kills_at_random_change_nothing(command, quiet, stack, kinds):
     assert start(quiet, seeds).wait() == 0
     undisturbed, found = outcomes(quiet.runs), outcomes(sweep.runs)
     print(f"{dict(kills)} killed in {len(found)} runs")
-    assert len(kills) == len(kinds) and len(found) == 4 * seeds
+    assert len(found) == 4 * seeds
     assert found.keys() <= undisturbed.keys()
     for name in found:
         its_own = undisturbed[name]
