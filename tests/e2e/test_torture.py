@@ -1,6 +1,7 @@
 """Processes of a sweep are killed at random, as many of each kind; nothing is lost, doubled or changed.
 
-`make torture SEED=N` kills about fifty; the tests, twelve, and fifteen in a stack. There, losses may change by rounding.
+`make torture SEED=N` kills about fifty; the tests kill twelve and, in a stack, fifteen. There, losses may change by
+rounding.
 """
 
 import collections
