@@ -101,11 +101,6 @@ def first_layer_gradient(run: Run) -> float:
     return min(curve.get(LATEST, math.inf) for curve in relative_gradients(run).values())
 
 
-def encoder_cosine(run: Run) -> float:
-    """Return the mean pairwise cosine of the encoder's output at update `LATEST`."""
-    return cosines(run)["encoder"].get(LATEST, math.nan)
-
-
 @dataclass(frozen=True)
 class Cause:
     """A possible cause of failure."""
@@ -123,7 +118,11 @@ VANISHING = Cause(
 )
 CAUSES = (
     VANISHING,
-    Cause("collapse: tokens alike", f"mean pairwise cosine of the encoder's output at update {LATEST}", encoder_cosine),
+    Cause(
+        "collapse: tokens alike",
+        f"mean pairwise cosine of the encoder's output at update {LATEST}",
+        lambda run: cosines(run)["encoder"].get(LATEST, math.nan),
+    ),
     Cause(
         "uneven gradients", "largest over smallest gradient of W2 in a decoder layer",
         partial(_maximum, "gradients", lambda values: unevenness(values["norm_of_mean"][WEIGHT])),

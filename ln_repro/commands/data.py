@@ -34,8 +34,7 @@ def data_command(options: argparse.Namespace) -> None:
     elif options.action == "prepare":
         prepared = corpus.prepare(data, root, say)
         if data.only:
-            languages = dict.fromkeys((data.source_lang, data.target_lang))
-            print(*(prepared.folder / "text" / f"{data.only}.{lang}" for lang in languages), sep="\n")
+            print(*(prepared.folder / "text" / f"{data.only}.{lang}" for lang in data.languages), sep="\n")
         else:
             print(prepared.folder)
     elif problems := corpus.verify(data, root):

@@ -177,7 +177,8 @@ def _transfer(url: str, part: Path, offset: int, report: Report) -> None:
     request = urllib.request.Request(url, headers=HEADERS | ({"Range": f"bytes={offset}-"} if offset else {}))
     with urllib.request.urlopen(request, timeout=TIMEOUT) as reply:
         resumed = reply.status == 206
-        left = int(reply.headers.get("Content-Length") or 0)  # 0: unknown
+        length = reply.headers.get("Content-Length")
+        left = int(length) if length else None
         step = f"{'resuming' if resumed else 'downloading'} {url}:"
         with part.open("ab" if resumed else "wb") as file, progress(step, left, report, "bytes") as advance:
             begin = file.tell()

@@ -43,14 +43,10 @@ class State:
 
     train_iterator: Json = field(default_factory=dict)
     """fairseq's position in the data: the epoch, and in it the number of mini-batches of each process."""
-    ended: int | None = None
-    """The epoch, if its last update is done."""
-    last_loss: float | None = None
-    """Loss of the last update, in bits per token."""
-    tokens: int = 0
-    """Number of tokens in all updates so far, as counted in the ``train`` events."""
-    processes: int = 1
-    """Number of processes that trained."""
+    ended: int | None = None  # the epoch, if its last update is done
+    last_loss: float | None = None  # loss of the last update, in bits per token
+    tokens: int = 0  # number of tokens in all updates so far, as counted in the ``train`` events
+    processes: int = 1  # number of processes that trained
 
 
 @dataclass(frozen=True)

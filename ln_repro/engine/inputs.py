@@ -7,8 +7,7 @@ from pathlib import Path
 from ln_repro.experiment.settings import Experiment
 from ln_repro.records.run_dir import RunFolder
 
-SCHEME_FILE = "scheme.py"
-"""The copy of the user's file with a norm placement in the directory of a run."""
+SCHEME_FILE = "scheme.py"  # the copy of the user's file with a norm placement in the directory of a run
 
 
 @dataclass(frozen=True)

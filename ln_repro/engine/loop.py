@@ -299,12 +299,9 @@ class MetricBuffer:
 
     def __init__(self, done: int, last_loss: float | None) -> None:
         self.last_loss = last_loss
-        self.last = Update(done, math.nan, (), math.nan)
-        """The last update with finite numbers."""
-        self.logs: list[Log] = []
-        """The logs of mini-batches that were read since the last report."""
-        self.unread: list[Update] = []
-        """The updates whose numbers have not been read."""
+        self.last = Update(done, math.nan, (), math.nan)  # the last update with finite numbers
+        self.logs: list[Log] = []  # the logs of mini-batches that were read since the last report
+        self.unread: list[Update] = []  # the updates whose numbers have not been read
 
     def flush(self, group: Group) -> None:
         """Read and check all unread updates; those after a divergence are dropped.

@@ -5,12 +5,9 @@ from ln_repro.experiment.settings import Experiment
 
 TOKENS_PER_BATCH = {"cpu": 3000, "cuda": 24000}
 """Maximum size of a batch to decode, in source tokens, padding included."""
-SEARCH_BYTES = 4 * 2**30
-"""Maximum memory of a beam search, without the weights."""
-SHORT_SENTENCE = 10
-"""Assumed number of source tokens of a sentence in the largest batches."""
-CONTEXT_BYTES = 2**29
-"""Memory that CUDA and its libraries need in each process."""
+SEARCH_BYTES = 4 * 2**30  # maximum memory of a beam search, without the weights
+SHORT_SENTENCE = 10  # assumed number of source tokens of a sentence in the largest batches
+CONTEXT_BYTES = 2**29  # memory that CUDA and its libraries need in each process
 FLOAT = 4
 
 

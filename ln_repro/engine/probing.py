@@ -31,8 +31,7 @@ class Probing:
         self.every = experiment.every if chosen != "none" else 0
         self.kinds = ("gradients", "updates", "curvature") if chosen == "all" else (chosen,)
         self.trainer = trainer
-        self.before: list[Tensor] = []
-        """The parameters before the update that is to be compared with them."""
+        self.before: list[Tensor] = []  # the parameters before the update that is to be compared with them
         self.sharpness = Sharpness()
         self.samples: list[Batch] = []
         if self.every:

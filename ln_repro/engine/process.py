@@ -24,8 +24,7 @@ from ln_repro.system.signals import WARNINGS
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**32)}
 """Settings that let glibc keep large blocks of memory. Returning them to the system and allocating them again at every
 update would take a tenth of its time on a CPU."""
-STOP_SECONDS = 60.0
-"""Time that a worker has to save its state before it is killed."""
+STOP_SECONDS = 60.0  # time that a worker has to save its state before it is killed
 KEEP_SECONDS = 60.0
 """Idle time after which the decoding process is stopped. Starting it takes seconds, which matters for short epochs."""
 

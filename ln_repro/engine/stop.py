@@ -10,8 +10,7 @@ from collections.abc import Iterator
 
 from ln_repro.errors import Interrupted
 
-GRACE_SECONDS = 5.0
-"""Time that a worker has to save its state after its command has ended."""
+GRACE_SECONDS = 5.0  # time that a worker has to save its state after its command has ended
 POLL_SECONDS = 0.2
 
 

@@ -8,10 +8,8 @@ from pydantic import Field
 from ln_repro.experiment.validation import Natural, Section, UserPath
 from ln_repro.system.files import Json
 
-Language = Annotated[str, Field(pattern=r"^[^/\s]+$")]
-"""The code of a language, the last part of a file's name."""
-LABELLED = ("mrpc", "rte")
-"""Corpora of sentence pairs with a class label each, for ``task=classification``."""
+Language = Annotated[str, Field(pattern=r"^[^/\s]+$")]  # the code of a language, the last part of a file's name
+LABELLED = ("mrpc", "rte")  # corpora of sentence pairs with a class label each, for ``task=classification``
 
 
 def base_code(language: Language) -> str:
@@ -26,16 +24,13 @@ class Data(Section):
     source_lang: Language = "de"
     target_lang: Language = "en"
     lowercase: bool = True
-    bpe_merges: Natural
-    """Number of joint byte-pair merges; 0: no segmentation."""
-    source: UserPath | None = None
-    """A file or folder with the raw files, instead of a download."""
+    bpe_merges: Natural  # number of joint byte-pair merges; 0: no segmentation
+    source: UserPath | None = None  # a file or folder with the raw files, instead of a download
     checksum: Literal["strict", "record"] = "strict"
     """`record`: accept raw files with unknown checksums, which then become part of the fingerprint."""
     vocabulary: str | None = None
     """Fingerprint of the prepared corpus whose merges and dictionary are used; None: learn them from the text."""
-    only: Literal["test"] | None = None
-    """Prepare only the test set, without training text."""
+    only: Literal["test"] | None = None  # prepare only the test set, without training text
     train: UserPath | None = None
     """For `files`, the prefix of the two training files; for `text`, a file. The same for `valid` and `test`."""
     valid: UserPath | None = None

@@ -34,14 +34,12 @@ class Model(Section):
     """Dimensions of the Transformer; all are given explicitly, without presets of fairseq."""
 
     name: Annotated[str, NOT_IN_ID]
-    layers: Annotated[Count, NOT_IN_ARM]
-    """Number of encoder layers and of decoder layers."""
+    layers: Annotated[Count, NOT_IN_ARM]  # number of encoder layers and of decoder layers
     width: Count
     ffn: Count
     heads: Count
     dropout: Fraction = 0.1
-    share_embeddings: bool = True
-    """Use one matrix for source, target and softmax (joint vocabulary)."""
+    share_embeddings: bool = True  # use one matrix for source, target and softmax (joint vocabulary)
     branch_gain: Annotated[Positive, NOT_IN_ARM] = 1.0
     """Factor on the initial value, output and feed-forward matrices, in addition to that of the norm placement."""
 
@@ -64,11 +62,9 @@ class Model(Section):
 class OwnNorm(Section):
     """A norm placement of the user's own: a class in a Python file (docs/add-a-scheme.md)."""
 
-    name: str
-    """The name of the class, after any dots."""
+    name: str  # the name of the class, after any dots
     path: Annotated[Path | None, NOT_IN_ID, Field(exclude=True)] = None
-    text: str
-    """The content of the file, which is read once, so that later edits do not affect the run."""
+    text: str  # the content of the file, which is read once, so that later edits do not affect the run
 
     @model_validator(mode="before")
     @classmethod
@@ -90,11 +86,9 @@ class OwnNorm(Section):
 class Start(Section):
     """The pre-trained weights that a run starts from; `ln_repro.runner.pretrained` fills in all but ``given``."""
 
-    given: Annotated[str, NOT_IN_ID]
-    """The user's input: RUN@EPOCH."""
+    given: Annotated[str, NOT_IN_ID]  # the user's input: RUN@EPOCH
     path: Annotated[Path | None, NOT_IN_ID] = None
-    sha256: str | None = None
-    """Checksum of the file."""
+    sha256: str | None = None  # checksum of the file
     run: Annotated[str | None, NOT_IN_ID] = None
     """Id of the pre-training run; then its experiment, the fingerprint of its corpus, and the epoch and update."""
     exp: Annotated[str | None, NOT_IN_ID] = None

@@ -31,16 +31,12 @@ from ln_repro.version import NUMERICS
 class Schedule(Section):
     """Warm-up ramp and tail of the learning rate (paper sections 3.2 and 4.1)."""
 
-    warmup_updates: Natural
-    """Length T of the linear ramp lr_max * t / T; with 0, training starts at the full rate."""
+    warmup_updates: Natural  # length T of the linear ramp lr_max * t / T; with 0, training starts at the full rate
     decay: Literal["constant", "inverse_sqrt", "anchored", "literal", "linear", "step", "step_inverse_sqrt"]
     """The tail, defined in `ln_repro.experiment.learning_rate`."""
-    anchor: Count = 4000
-    """For `anchored`: lr_max * min(1, sqrt(anchor / t))."""
-    step_epoch: Count | None = None
-    """For `step` and `step_inverse_sqrt`: the last epoch at the full rate."""
-    step_update: Count | None = None
-    """The same as a number of updates; only one of the two may be given."""
+    anchor: Count = 4000  # for `anchored`: lr_max * min(1, sqrt(anchor / t))
+    step_epoch: Count | None = None  # for `step` and `step_inverse_sqrt`: the last epoch at the full rate
+    step_update: Count | None = None  # the same as a number of updates; only one of the two may be given
     step_reset: Literal["none", "optimizer", "encoder", "decoder"] = "none"
     """What starts anew after ``step_update``: the optimizer's state, or that state and the weights of a stack."""
     part: Literal["all", "encoder", "decoder"] = "all"
@@ -78,8 +74,7 @@ class Optimizer(Section):
     """The optimizer, without learning rate and schedule."""
 
     name: Literal["adam", "sgd", "radam"]
-    betas: tuple[Fraction, Fraction] | None = None
-    """Decay rates of the moments; SGD has none."""
+    betas: tuple[Fraction, Fraction] | None = None  # decay rates of the moments; SGD has none
     eps: Positive | None = None
     weight_decay: NotNegative = 0.0
     equal_layer_norms: Annotated[bool, NOT_IN_ARM] = False
@@ -108,10 +103,8 @@ class Training(Section):
     max_tokens: Count = 4096
     max_sentences: Count | None = None
     """Maximum number of sentences per mini-batch; None: limited only by ``max_tokens``."""
-    block_tokens: Annotated[Count, Field(ge=2, le=1024)] = 512
-    """Tokens per block of text, for `masked_lm`."""
-    batches_per_update: Count = 1
-    """Mini-batches per update, accumulated on one GPU or distributed over several."""
+    block_tokens: Annotated[Count, Field(ge=2, le=1024)] = 512  # tokens per block of text, for `masked_lm`
+    batches_per_update: Count = 1  # mini-batches per update, accumulated on one GPU or distributed over several
     label_smoothing: Fraction = 0.1
     clip_norm: NotNegative = 0.0
     log_every: Annotated[Count, NOT_IN_ID] = 100
@@ -141,10 +134,8 @@ class Evaluation(Section):
     beam: Count = 5
     lenpen: Positive = 1.2
     max_len_a: NotNegative = 1.2
-    max_len_b: Count = 10
-    """Hypotheses have at most max_len_a * source length + max_len_b tokens."""
-    valid: Annotated[bool, NOT_IN_ARM] = False
-    """Decode the validation set as well as the test set after every epoch."""
+    max_len_b: Count = 10  # hypotheses have at most max_len_a * source length + max_len_b tokens
+    valid: Annotated[bool, NOT_IN_ARM] = False  # decode the validation set as well as the test set after every epoch
     epochs: Annotated[tuple[Count, ...] | None, NOT_IN_ARM] = None
     """The epochs after which to decode; None: all. The scored epoch is the best of those."""
     average: Annotated[Natural, NOT_IN_ARM] = 0
@@ -166,8 +157,7 @@ class Divergence(Section):
 
     rule: Literal["stuck"] = "stuck"
     """Defined in `ln_repro.experiment.divergence`; it applies with `stop_on_divergence`."""
-    updates: Count = 2000
-    """Minimum number of updates, after warm-up, between the validations that the rule compares."""
+    updates: Count = 2000  # minimum number of updates, after warm-up, between the validations that the rule compares
 
 
 class Tracker(Section):
@@ -195,8 +185,7 @@ class Paths(Section):
         return value
 
 
-MOST_SEEDS = 4000
-"""The largest seed; it keeps `torch_seed` below 2^32, the limit of NumPy."""
+MOST_SEEDS = 4000  # the largest seed; it keeps `torch_seed` below 2^32, the limit of NumPy
 
 
 class Experiment(Section):
@@ -205,15 +194,13 @@ class Experiment(Section):
     exp: Annotated[FileName, NOT_IN_ID]
     task: Literal["translation", "masked_lm", "classification"] = "translation"
     seed: Annotated[Count, Field(le=MOST_SEEDS), NOT_IN_ARM]
-    norm: str
-    """The norm placement, the name of a file in `conf/norm` or of a class of the user's own."""
+    norm: str  # the norm placement, the name of a file in `conf/norm` or of a class of the user's own
     norm_file: OwnNorm | None = None
     init: Annotated[Literal["xavier_legacy", "xavier", "theory", "fairseq"], NOT_IN_ARM]
     lr: Annotated[Positive, NOT_IN_ARM]
     precision: Annotated[Literal["auto", "fp32", "bf16"], NOT_IN_ARM]
     """`auto` is resolved before the id is computed (`ln_repro.experiment.precision`)."""
-    data: Annotated[Data, NOT_IN_ID]
-    """The id contains the fingerprint of the prepared corpus instead."""
+    data: Annotated[Data, NOT_IN_ID]  # the id contains the fingerprint of the prepared corpus instead
     model: Model
     start: Annotated[Start | None, NOT_IN_ARM] = None
     """The pre-trained weights to start from, RUN@EPOCH; None: random initialisation."""

@@ -32,8 +32,7 @@ Whole = Annotated[int, BeforeValidator(_no_boolean)]
 MOST = 10**12  # larger than any useful number, and small enough for the libraries that take it
 Count = Annotated[Whole, Field(ge=1, le=MOST)]
 Natural = Annotated[Whole, Field(ge=0, le=MOST)]
-UserPath = Annotated[Path, AfterValidator(expanded)]
-"""A path in which ``~`` is the home folder."""
+UserPath = Annotated[Path, AfterValidator(expanded)]  # a path in which ``~`` is the home folder
 FileName = Annotated[str, Field(pattern=r"^[^/.\p{Cc}\p{Zl}\p{Zp}][^/\p{Cc}\p{Zl}\p{Zp}]*$")]
 """A name on one line that does not lead out of its folder and is not hidden."""
 

@@ -22,8 +22,7 @@ class Place:
     decoder: bool
     encoder_layers: int
     decoder_layers: int
-    layer: int = 0
-    """Index of the layer in its stack, from 0."""
+    layer: int = 0  # index of the layer in its stack, from 0
     kind: Kind = "self_attn"
     """The sub-layer: a layer has `self_attn`, in the decoder `cross_attn`, and `ffn`, in this order."""
 
@@ -70,8 +69,7 @@ class Residual(nn.Module):
         place: its position in the model.
     """
 
-    final_norm: ClassVar[bool] = False
-    """Whether a stack of such layers ends with a norm."""
+    final_norm: ClassVar[bool] = False  # whether a stack of such layers ends with a norm
 
     def __init__(self, width: int, dropout: float, place: Place) -> None:
         super().__init__()

@@ -25,13 +25,10 @@ from ln_repro.records.run_dir import RunFolder
 from ln_repro.system.files import Json, read_json, sha256, write_atomically
 from ln_repro.system.paths import CHECKOUT
 
-CHECKSUMS = "SHA256SUMS"
-"""Name of the list of the archives' checksums, in the format of `sha256sum --check`."""
-EVENTS, HYPOTHESES = ".events.jsonl", ".test.txt"
-"""Suffixes, after the id of a run, of the files in an archive."""
+CHECKSUMS = "SHA256SUMS"  # name of the list of the archives' checksums, in the format of `sha256sum --check`
+EVENTS, HYPOTHESES = ".events.jsonl", ".test.txt"  # suffixes, after the id of a run, of the files in an archive
 PRESET = 6  # of xz: higher ones need more memory and save nothing here
-DIGEST = ',"sha256":"'
-"""What comes before the checksum of a line, its last field."""
+DIGEST = ',"sha256":"'  # what comes before the checksum of a line, its last field
 Costs = Mapping[str, Mapping[str, Any]]
 """The rows of the benchmark by norm placement: ``ratio`` of speeds, and of the bytes ``saved``, over Pre-LN's."""
 

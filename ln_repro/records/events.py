@@ -22,8 +22,7 @@ Event = Json
 POLL_SECONDS = 1.0
 DIGITS = 8
 """Significant digits of numbers in events: one more than float32 has. All 17 would make the file 1.6 times as large."""
-PROBE_DIGITS = 6
-"""Significant digits of probes, which are most of the numbers of a run that has them."""
+PROBE_DIGITS = 6  # significant digits of probes, which are most of the numbers of a run that has them
 
 
 class Events:

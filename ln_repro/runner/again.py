@@ -16,8 +16,7 @@ FREE = (
 )  # fmt: skip
 """Settings that a record does not contain and that may be given on the command line."""
 CUTS = ("train.max_epoch", "train.max_update")
-FOLDER = "reproduced"
-"""Subfolder of `paths.runs`, which may also contain the original run."""
+FOLDER = "reproduced"  # subfolder of `paths.runs`, which may also contain the original run
 
 
 def again(record: Record, overrides: list[str]) -> Experiment:

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from sacrebleu.metrics.bleu import BLEU
 
 FLAVOURS = ("tokenised", "detokenised")
-SAMPLES = 1000
-"""Number of samples of a paired bootstrap."""
+SAMPLES = 1000  # number of samples of a paired bootstrap
 TOKENISERS = {
     **dict.fromkeys(("zh", "zho", "cmn", "yue"), "zh"),
     **dict.fromkeys("ja jpn bo bod dz dzo km khm lo lao my mya th tha".split(), "char"),

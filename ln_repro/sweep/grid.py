@@ -19,8 +19,7 @@ class Grid(Section):
     """The content of a grid's file (`conf/grid`)."""
 
     arms: list[str] = Field(min_length=1)
-    overrides: list[list[str]] = Field([[]], min_length=1)
-    """Lists of settings, for each of which every arm is run."""
+    overrides: list[list[str]] = Field([[]], min_length=1)  # lists of settings, for each of which every arm is run
     corpus: str = "toy"
     rates: str | list[float] | None = None
     depths: str | list[float] | None = None

@@ -28,10 +28,8 @@ from ln_repro.errors import LnReproError
 from ln_repro.system.files import write_atomically
 
 HEARTBEAT_SECONDS = 10.0
-EXPIRY_SECONDS = 60.0
-"""Time without a heartbeat after which a holder on another machine counts as dead."""
-PATIENCE_SECONDS = 15.0
-"""Time to wait for a running holder, which may be about to stop."""
+EXPIRY_SECONDS = 60.0  # time without a heartbeat after which a holder on another machine counts as dead
+PATIENCE_SECONDS = 15.0  # time to wait for a running holder, which may be about to stop
 POLL_SECONDS = 0.2
 
 
@@ -203,8 +201,7 @@ class Watch:
     """Measures the time since a lock's last heartbeat with this machine's monotonic clock."""
 
     def __init__(self) -> None:
-        self.heard = False
-        """Whether the file has changed since the first observation."""
+        self.heard = False  # whether the file has changed since the first observation
         self._last: tuple[Path, int] | None = None
         self._since = time.monotonic()
 

@@ -7,8 +7,7 @@ the first process's trainer (`ln_repro.engine.process_group`).
 import os
 from dataclasses import dataclass
 
-ONE_BY_ONE = "the runs go on one by one"
-"""What the log of a stack says if its runs cannot be trained as one."""
+ONE_BY_ONE = "the runs go on one by one"  # what the log of a stack says if its runs cannot be trained as one
 STACK_SOCKET = "LN_REPRO_STACK_SOCKET"
 """Variable for the descriptor of a run's socket to the process that trains it together with others."""
 

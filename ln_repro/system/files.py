@@ -13,8 +13,7 @@ from typing import Any, TypeVar
 
 from ln_repro.errors import LnReproError, UserError
 
-Json = dict[str, Any]
-"""A JSON object."""
+Json = dict[str, Any]  # a JSON object
 Content = TypeVar("Content", dict, list)  # type: ignore[type-arg]
 FULL = (errno.ENOSPC, errno.EDQUOT)
 REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST)

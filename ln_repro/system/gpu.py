@@ -23,8 +23,7 @@ DEV = Path("/dev")
 OTHERS = ("nvidiactl", "kfd", "dxg")
 """Device files of NVIDIA's control device, AMD, and Windows Subsystem for Linux, which also exist without a GPU that
 torch supports."""
-HIDDEN = ("", "-1", "NoDevFiles")
-"""Values of CUDA_VISIBLE_DEVICES that hide all GPUs; the last one is set by Slurm."""
+HIDDEN = ("", "-1", "NoDevFiles")  # values of CUDA_VISIBLE_DEVICES that hide all GPUs; the last one is set by Slurm
 REMEDY = "install a torch built for this driver (make setup TORCH='torch==...'), or use train.device=cpu"
 
 

@@ -9,10 +9,8 @@ from typing import Any
 from rich.console import Console
 from rich.live import Live
 
-Report = Callable[[str], None]
-"""A function for messages to the user."""
-SECONDS = 30.0
-"""Time between two lines where there is no terminal."""
+Report = Callable[[str], None]  # a function for messages to the user
+SECONDS = 30.0  # time between two lines where there is no terminal
 
 
 def plural(number: int, noun: str) -> str:
@@ -35,15 +33,20 @@ class Screen(Live):
 
 
 @contextlib.contextmanager
-def progress(step: str, total: int, report: Report, unit: str = "pairs") -> Iterator[Callable[[int], None]]:
-    """Report a step and its progress, rate and time left; yield a function that takes the number of units done."""
-    report(f"{step} {total} {unit}")
+def progress(step: str, total: int | None, report: Report, unit: str = "pairs") -> Iterator[Callable[[int], None]]:
+    """Report a step and its progress, rate and time left; yield a function that takes the number of units done.
+
+    A ``total`` of None is unknown.
+    """
+    report(step if total is None else f"{step} {total} {unit}")
     console = Console(stderr=True, highlight=False)
     begin = last = time.monotonic()
     done = 0
 
     def line() -> str:
         rate = done / max(time.monotonic() - begin, 1e-3)
+        if total is None:
+            return f"{step} {done:,} {unit}, {rate:,.1f}/s"
         left = timedelta(seconds=round(max(total - done, 0) / rate)) if done else "?"
         return f"{step} {done:,} of {total:,} {unit}, {rate:,.1f}/s, {left} left"
 

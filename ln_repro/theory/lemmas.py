@@ -103,8 +103,7 @@ def pre_layer(x: Tensor, weights: Weights) -> tuple[Tensor, Tensor]:
     return x5, x5
 
 
-PLACEMENTS = {"postln": post_layer, "preln": pre_layer}
-"""The equations of a layer, by norm placement."""
+PLACEMENTS = {"postln": post_layer, "preln": pre_layer}  # the equations of a layer, by norm placement
 
 
 def xavier(rows: int, columns: int, draw: torch.Generator) -> Tensor:

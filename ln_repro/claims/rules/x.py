@@ -33,8 +33,7 @@ CHECKPOINTS = (0.0, 1 / 15, 1 / 3, 1.0)
 """Parts of a run after which gradients are compared: the start and epochs 1, 5 and 15 of 15."""
 BURST = Origin("2026-11-27T18:15Z", "after X-5b and X-5c; the runs without a burst were known")
 """Of X-5d: before any run with a burst."""
-SPEED = Origin("2026-11-28T11:42Z", "seen on toy at 0.001")
-"""Of X-6: before any run of these arms at these rates."""
+SPEED = Origin("2026-11-28T11:42Z", "seen on toy at 0.001")  # of X-6: before any run of these arms at these rates
 BURST16 = Origin("2026-11-28T16:01Z", "one run of each in a pilot with other code and other initial weights was known")
 """Of X-7: before any recorded run with a burst of 16 updates."""
 CENTRED = Origin(

@@ -21,8 +21,7 @@ MASK = "<mask>"
 PREDICTED, UNCHANGED, RANDOM = 0.15, 0.1, 0.1
 """BERT's share of tokens to predict; of these, a tenth is unchanged, a tenth is replaced by a random word, and the rest
 by the mask."""
-VALIDATION_SEED = 0
-"""Seed of the masks of the validation set, the same for all runs and epochs."""
+VALIDATION_SEED = 0  # seed of the masks of the validation set, the same for all runs and epochs
 Item = tuple[int, Tensor, Tensor]
 """The index of a block, its input tokens, and its target tokens (padding elsewhere), both (time,)."""
 

@@ -19,8 +19,7 @@ from ln_repro.model.sub_layers import Cache
 
 Memory = dict[str, Tensor]
 
-MAX_POSITIONS = 1024
-"""Maximum length of a sentence or block, in tokens."""
+MAX_POSITIONS = 1024  # maximum length of a sentence or block, in tokens
 
 
 class LnTransformer(FairseqEncoderDecoderModel):

@@ -23,8 +23,7 @@ from ln_repro.system.distributed import ONE_BY_ONE, Rank
 
 RATES = (1e-4, 2e-4)
 """Learning rates of the first update of the two runs that are compared, after which their parameters differ."""
-CHECKED = 3
-"""Number of updates whose gradients are compared."""
+CHECKED = 3  # number of updates whose gradients are compared
 TOLERANCE = 1e-3
 """Relative difference of gradients in fp32. Rounding changes them by about 1e-6, a wrong dropout mask by 1."""
 logger = logging.getLogger(__name__)

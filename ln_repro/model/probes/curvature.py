@@ -23,10 +23,8 @@ from ln_repro.model.batch import Batch, Model
 
 Vector = NDArray[np.float32]
 gradients_of = partial(torch.autograd.grad, materialize_grads=True)  # a user's scheme may leave parameters unused
-TOLERANCE = 0.01
-"""Relative error of the eigenvalue, far below its changes in training."""
-KRYLOV = 5
-"""Dimension of the Krylov space: products with the Hessian before the first test of convergence."""
+TOLERANCE = 0.01  # relative error of the eigenvalue, far below its changes in training
+KRYLOV = 5  # dimension of the Krylov space: products with the Hessian before the first test of convergence
 
 
 def mean_loss(criterion: Any, model: Model, sample: Batch) -> Tensor:

@@ -10,8 +10,7 @@ DISTINCT: dict[Kind, float] = {"self_attn": 0.35, "ffn": 0.63}
 """Root mean square of a centred branch of Post-LN over that of the whole branch: on toy, before training, with dropout;
 root mean square over the layers. Part of it is the noise of dropout, which differs between tokens.
 """
-SIGNAL: dict[Kind, float] = {"self_attn": 0.09, "ffn": 0.47}
-"""The same ratio without dropout."""
+SIGNAL: dict[Kind, float] = {"self_attn": 0.09, "ffn": 0.47}  # the same ratio without dropout
 
 
 class Centred(Residual):
@@ -21,12 +20,9 @@ class Centred(Residual):
     sentence would show it the words that it predicts. (Ali et al. 2023 centre attention, against its smoothing.)
     """
 
-    forward_pass: ClassVar[bool] = True
-    """Whether the forward pass is without the mean."""
-    gradient: ClassVar[bool] = True
-    """Whether the gradient is: if so, a branch does not learn to change the mean."""
-    factors: ClassVar[dict[Kind, float]] = {}
-    """Constant factors of the encoder's branches."""
+    forward_pass: ClassVar[bool] = True  # whether the forward pass is without the mean
+    gradient: ClassVar[bool] = True  # whether the gradient is: if so, a branch does not learn to change the mean
+    factors: ClassVar[dict[Kind, float]] = {}  # constant factors of the encoder's branches
 
     def forward(self, x: Any, branch: Branch) -> Any:
         if self.place.decoder:

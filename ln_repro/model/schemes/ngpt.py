@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from ln_repro.model.residual import Branch, Place, Residual
 from ln_repro.model.sub_layers import Attention, FeedForward, SubLayer
 
-FIRST_RATE = 0.05
-"""Initial share of the branch in the stream."""
+FIRST_RATE = 0.05  # initial share of the branch in the stream
 
 
 class Factor(nn.Module):
