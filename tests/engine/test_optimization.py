@@ -107,16 +107,6 @@ def test_a_step_of_sgd_with_layers_of_one_norm_is_the_one_by_hand(on):
     assert [layer[1].item() for layer in layers] == pytest.approx([1 - 0.6 * factors[0], 1 - 0.1 * factors[1], 1])
 
 
-@pytest.mark.parametrize(("most", "stepped"), [(0, [1.5, 2.0]), (2.5, [2.25, 3.0])])
-def test_the_norm_is_that_before_clipping(most, stepped):
-    param = torch.nn.Parameter(torch.tensor([3.0, 4.0]))
-    optimizer = sgd([param], 0.5)
-    optimizer.backward((param**2).sum() / 2)
-    assert float(optimizer.clip_grad_norm(most)) == 5.0
-    optimizer.step()
-    assert param.tolist() == pytest.approx(stepped)
-
-
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("embeddings", ["ramp", "full"])
 @pytest.mark.parametrize("part", ["encoder", "decoder"])

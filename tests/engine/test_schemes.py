@@ -251,15 +251,6 @@ def test_dropout_applies_to_the_output_of_every_branch(norm, kind):
     assert torch.equal(made(x, *memory), before)
 
 
-@torch.no_grad()
-def test_the_mean_over_the_tokens_of_a_sentence_is_without_its_padding(build_model):
-    model = build_model(norm="centred", **SMALL).eval()
-    alone, padding = torch.randint(4, 40, (1, 5)), torch.ones(1, 3, dtype=torch.long)
-    longer = torch.randint(4, 40, (1, 8))
-    beside = model.encoder(torch.cat([torch.cat([alone, padding], 1), longer]))["x"]
-    torch.testing.assert_close(beside[:5, :1], model.encoder(alone)["x"])
-
-
 @pytest.mark.parametrize(("norm", "learns"), [("centred", False), ("centredforward", True), ("centredgradient", False)])
 def test_a_branch_with_centred_gradients_does_not_learn_what_its_tokens_share(norm, learns):
     """Its bias is such a component; with the identity for a norm, no other gradient reaches it."""
