@@ -108,6 +108,15 @@ def gathered(runs: Sequence[Run], unigram_bits: float = 9.0) -> dict[str, Eviden
     return gather(runs, named, arms_of_rules(), {FINGERPRINT: known})
 
 
+def collapsing(exp: str, rate: float, bleu: float, gradients: Sequence[float], seed: int = 101) -> Run:
+    """Return a run with probes at updates 0, 32, ...; ``gradients`` are those of the first encoder layer."""
+    same = {"cosine": {"encoder": [0.1, 0.5], "decoder": [0.2, 1.0]}, "nll": {"eval": 1.0, "dropout": 1.0}}
+    events = [{"kind": "probe", "name": "collapse", "update": 32 * at, "batches": 3,
+               "values": {**same, "gradient": {"encoder.w2": [gradient, 9.0], "decoder.w2": [2.0, 9.0]}}}
+              for at, gradient in enumerate(gradients)]  # fmt: skip
+    return with_events(made(exp, seed, bleu, loss=4 - bleu / 100, lr=rate).record, events)
+
+
 def line(first: float, last: float, points: int) -> list[float]:
     """Return so many points of a straight line."""
     return [first + (last - first) * at / (points - 1) for at in range(points)]

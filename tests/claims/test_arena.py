@@ -6,19 +6,11 @@ import math
 import pytest
 
 from ln_repro.claims.arena import arena
-from ln_repro.claims.causes import (
-    ARMS,
-    CAUSES,
-    VANISHING,
-    area_under_curve,
-    separation,
-    separations,
-    unevenness_after,
-)
+from ln_repro.claims.causes import ARMS, CAUSES, VANISHING, area_under_curve, separation, separations, unevenness_after
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.rules.x import Predicts
 from ln_repro.report.arena import arena_data, arena_table
-from tests.claims.made import gathered, made, on_rates
+from tests.claims.made import collapsing, gathered, on_rates
 from tests.examples import diverged, recorded, with_events
 
 RATES = {
@@ -49,20 +41,10 @@ def test_the_widest_range_without_warm_up_comes_first():
     assert (last[0], last[5]) == ("Admin", None), "it has no NLL"
 
 
-def collapsing(arm: str, seed: int, bleu: float, kept: float, start: float = 4.0):
-    """Return a run whose first encoder layer keeps a part of its gradient at update 32."""
-    gradient = {"decoder.w2": [2.0, 2.0], "decoder.cross.v": [1.0, 1.0]}
-    events = [{"kind": "probe", "name": "collapse", "update": at, "batches": 3,
-               "values": {"cosine": {"encoder": [0.1, 1 - part / 2], "decoder": [0.1, 0.2]},
-                          "gradient": {**gradient, "encoder.w2": [part * start, 1.0]}, "nll": {"eval": 1.0}}}
-              for at, part in ((0, 1.0), (32, kept), (64, 1.0))]  # fmt: skip
-    run = made(f"toy_{arm}", seed, bleu, lr=1e-3 * (1 + bleu))
-    return with_events(run.record, events)
-
-
 def evidence_of_collapse(kept_in_failing: float, seeds: int = 3) -> Evidence:
-    """Return as many seeds that fail as seeds that train, of two arms."""
-    runs = {arm: {seed: collapsing(arm, seed, bleu, kept) for seed in range(101, 101 + seeds)}
+    """Return as many seeds that fail as seeds that train, of two arms: by what is left of a gradient at update 32."""
+    runs = {arm: {seed: collapsing(f"toy_{arm}", 1e-3 * (1 + bleu), bleu, (4.0, 4 * kept, 4.0), seed)
+                  for seed in range(101, 101 + seeds)}
             for arm, bleu, kept in (("postln_nowarm", 1.0, kept_in_failing), ("postln_warm", 80.0, 0.5))}  # fmt: skip
     return Evidence(runs, {arm: {1e-3: of_arm} for arm, of_arm in runs.items()})
 
@@ -75,7 +57,8 @@ def test_a_measure_that_separates_has_an_area_of_one():
     causes = [measured.cause for measured in separations(evidence_of_collapse(1e-4))]
     assert causes == [*CAUSES[:2]], "the others were not probed"
     assert not separations(Evidence())
-    assert VANISHING.of(collapsing("rezero_nowarm", 101, 80.0, 0.5, start=0.0)) == -1.0, "the stack that has a gradient"
+    closed = collapsing("toy_rezero_nowarm", 1e-3, 80.0, (0.0, 0.5))
+    assert VANISHING.of(closed) == -1.0, "the stack that has a gradient"
 
 
 def test_a_run_whose_first_update_is_not_finite_has_only_the_gradients_before_it():

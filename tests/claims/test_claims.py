@@ -146,7 +146,8 @@ def test_the_replication_stands_once_it_is_decided_or_has_all_seeds() -> None:
 def test_a_claim_that_runs_suggested_is_judged_on_new_ones_alone() -> None:
     whole, lone, two = [80.0] * 5, [0.0] * 4 + [80.0], [0.0] * 3 + [80.0] * 2
     encoder, decoder = "postln_warm_encoder", "postln_warm_decoder"
-    plain, burst = "postln_nowarm", "postln_nowarm_burst"
+    plain, burst, new = "postln_nowarm", "postln_nowarm_burst", "postln_nowarm_burst16_new"
+    learnt = "centredgradient_nowarm"
     for id, arms, verdict, needs in (
         ("X-5b", {encoder: {2e-3: whole}, decoder: {2e-3: lone}}, "reproduced", None),
         ("X-5b", {encoder: {2e-3: whole}, decoder: {2e-3: two}}, "contradicted", None),
@@ -154,25 +155,12 @@ def test_a_claim_that_runs_suggested_is_judged_on_new_ones_alone() -> None:
         ("X-5d", {plain: {5e-4: whole}, burst: {5e-3: lone}}, "reproduced", None),
         ("X-5d", {plain: {5e-4: whole}, burst: {5e-3: two}}, "contradicted", None),
         ("X-7a", {"preln_nowarm_burst16": {2e-2: whole}, "postln_nowarm_burst16": {5e-3: lone}}, "reproduced", None),
-        (
-            "X-7b",
-            {
-                "postln_nowarm_burst16_newencoder": {5e-3: whole},
-                "postln_nowarm_burst16_newdecoder": {5e-3: lone},
-                "postln_nowarm_burst16_newadam": {5e-3: two},
-            },
-            "contradicted",
-            None,
-        ),
+        ("X-7b", {f"{new}encoder": {5e-3: whole}, f"{new}decoder": {5e-3: lone}, f"{new}adam": {5e-3: two}},
+         "contradicted", None),
         ("X-8a", {"centred_nowarm": {2e-3: whole}, plain: {2e-3: lone}}, "reproduced", None),
-        (
-            "X-8c",
-            {"centredgradient_nowarm": {2e-3: whole[:4]}, plain: {2e-3: lone}},
-            "inconclusive",
-            "seeds: 1 of centredgradient_nowarm at 0.002",
-        ),
+        ("X-8c", {learnt: {2e-3: whole[:4]}, plain: {2e-3: lone}}, "inconclusive", f"seeds: 1 of {learnt} at 0.002"),
         ("X-8b", {"shrunk_nowarm": {2e-3: whole}, "centredfull_nowarm": {2e-3: two}}, "contradicted", None),
-    ):
+    ):  # fmt: skip
         assert row(id, on_rates("toy", arms)).others == []
         (judged,) = row(id, [], on_rates("toy", arms)).others
         assert (judged.verdict, judged.needs) == (verdict, needs)

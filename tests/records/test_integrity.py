@@ -10,18 +10,7 @@ import pytest
 
 from ln_repro.claims.judge import read_archive
 from ln_repro.records import archive
-from ln_repro.records.archive import (
-    CHECKSUMS,
-    EVENTS,
-    HYPOTHESES,
-    line_of,
-    read_costs,
-    read_kept,
-    read_theory,
-    records_folder,
-    stopped_folder,
-    unpacked,
-)
+from ln_repro.records.archive import CHECKSUMS, EVENTS, HYPOTHESES, read_kept, records_folder, stopped_folder, unpacked
 from ln_repro.records.events import valid_events
 from tests.examples import SIGNATURE, record, recorded
 
@@ -80,7 +69,7 @@ def edited(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], None]:
         record = json.loads(lines(place)[BROKEN])
         del record["sha256"]
         change(record)
-        rewritten(place, line_of(record))
+        rewritten(place, archive.line_of(record))
 
     return edit
 
@@ -171,7 +160,7 @@ def test_the_committed_records_are_sound(call, monkeypatch, tmp_path):
     numbers = [len(read_kept(folder).runs) for folder in (records_folder(), stopped_folder(records_folder()))]
     assert code == 0 and all(f"{number} valid records" in out for number in numbers)
     monkeypatch.chdir(records_folder())
-    assert all(read(Path()) for read in (read_costs, read_theory)) and stopped_folder(Path()).is_dir()
+    assert all(read(Path()) for read in (archive.read_costs, archive.read_theory)) and stopped_folder(Path()).is_dir()
 
 
 def test_stopped_runs_that_have_ended_since_count_once_and_problems_of_others_are_told(folder, monkeypatch, call):

@@ -13,15 +13,8 @@ from ln_repro.claims.evidence import Arm, ArmOf
 from ln_repro.claims.judge import Archive
 from ln_repro.claims.lr50 import lr50
 from ln_repro.records.archive import Kept, Run
+from ln_repro.report import collapse
 from ln_repro.report.arena import limit_words
-from ln_repro.report.collapse import (
-    branches_table,
-    bursts_table,
-    collapse_table,
-    degrees_table,
-    ramps_table,
-    stacks_table,
-)
 from ln_repro.report.figure_branches import ARMS, RATE, draw_branches
 from ln_repro.report.figure_burst import ROWS, draw_burst
 from ln_repro.report.figure_collapse import collapses
@@ -33,8 +26,8 @@ from ln_repro.report.figure_rates import FLOOR, columns, draw_rates
 from ln_repro.report.figures import draw_all
 from scripts.demo import draw_losses
 from tests import committed
-from tests.claims.made import gathered, made, made_experiment, named, on_rates
-from tests.examples import diverged, record, recorded, store, with_events
+from tests.claims.made import collapsing, gathered, made, made_experiment, named, on_rates
+from tests.examples import diverged, record, recorded, store
 
 RATES = {
     "postln_nowarm": {1e-3: [90.0] * 5, 2e-3: [0.0] * 5},
@@ -89,15 +82,6 @@ def test_a_curve_has_means_and_intervals_at_the_epochs_that_all_seeds_have() -> 
     assert (high - low) / 2 == pytest.approx(3.1824 * (200 / 3) ** 0.5 / 2, abs=1e-3)
 
 
-def collapsing(exp: str, rate: float, bleu: float, gradients: Sequence[float], seed: int = 101) -> Run:
-    """Return a run with probes at updates 0 and 32; ``gradients`` are those of the first encoder layer."""
-    events = [{"kind": "probe", "name": "collapse", "update": update, "batches": 3, "values": {
-        "cosine": {"encoder": [0.1, 0.5], "decoder": [0.2, 1.0]}, "nll": {"eval": 1.0, "dropout": 1.0},
-        "gradient": {"encoder.w2": [gradient, 9.0], "decoder.w2": [2.0, 9.0]},
-    }} for update, gradient in zip((0, 32), gradients, strict=True)]  # fmt: skip
-    return with_events(made(exp, seed, bleu, loss=4 - bleu / 100, lr=rate).record, events)
-
-
 def test_gradients_are_relative_to_update_0_and_under_trained_runs_are_left_out() -> None:
     runs = [collapsing("toy_postln_nowarm", rate, bleu, (0.5, 0.001))
             for rate, bleu in ((5e-4, 10.0), (1e-3, 90.0), (2e-3, 0.0))]  # fmt: skip
@@ -108,7 +92,7 @@ def test_gradients_are_relative_to_update_0_and_under_trained_runs_are_left_out(
     toy = collapses(committed.archive().replication["toy"])
     assert Counter(run.trains for run in toy) == {False: 40, True: 15}
     run = collapsing("toy_postln_nowarm", 1e-3, 90.0, (0.0, 0.1))  # as of a branch that is closed before training
-    (closed,), (row,) = collapses(gathered([run])["toy"]), collapse_table([run]).rows
+    (closed,), (row,) = collapses(gathered([run])["toy"]), collapse.collapse_table([run]).rows
     assert closed.gradient["encoder"] == {} and row[2:6] == ["0.500", "1.000", None, "1"]
 
 
@@ -126,7 +110,7 @@ def test_below_the_limits_a_ramp_on_the_encoder_alone_is_the_best(tmp_path: Path
     for rate in (5e-4, 1e-3):
         assert all(first < other[rate][seed] for other in others for seed, first in enumerate(encoder[rate]))
     assert encoder[4e-3] == [NEVER] * 5, "it needs both"
-    rows = ramps_table(toy).rows
+    rows = collapse.ramps_table(toy).rows
     assert {row[0] for row in rows} == {"Post-LN", "Pre-LN", "DeepNorm"}
     for _, _, over_lr50, *effects in rows:
         on_encoder, on_decoder, on_both = (float(effect.split()[0][1:]) for effect in effects)
@@ -140,18 +124,18 @@ def test_the_seeds_with_a_ramp_on_a_stack_are_new_if_there_are_some_at_rates_whe
     runs = [
         made(exp, first + number, bleu) for (exp, first), bleus in scores.items() for number, bleu in enumerate(bleus)
     ]
-    (row,) = stacks_table(archive(runs)).rows
+    (row,) = collapse.stacks_table(archive(runs)).rows
     assert row[1:] == ["Post-LN", "0.001", "1 of 2* (45.0)", "1 of 2 (85.0)", "0 of 1 (5.0)", "1 of 1 (100.0)"]
-    assert stacks_table(archive([run for run in runs if "decoder" not in run.record.exp])).rows == []
+    assert collapse.stacks_table(archive([run for run in runs if "decoder" not in run.record.exp])).rows == []
     alike = [made(f"toy_postln_{arm}", 101, 90.0) for arm in ("nowarm", "warm_encoder", "warm_decoder", "warm")]
-    assert stacks_table(archive(alike)).rows == []
+    assert collapse.stacks_table(archive(alike)).rows == []
 
 
 def test_how_far_tokens_become_alike_is_shown_by_rate_where_all_runs_were_probed() -> None:
     runs = [collapsing("toy_postln_nowarm", 1e-3, bleu, (0.5, last), seed) for seed, (bleu, last) in
             enumerate(((90.0, 0.25), (10.0, 0.001)), 101)]  # fmt: skip
     unprobed = made("toy_postln_nowarm", 101, lr=2e-3)
-    (row,) = degrees_table(gathered([*runs, unprobed])["toy"]).rows
+    (row,) = collapse.degrees_table(gathered([*runs, unprobed])["toy"]).rows
     assert row == ["Post-LN without warm-up", "0.001", "1 of 2", "0.002 to 0.5", "0.500", "0.50", "10 to 90"]
 
 
@@ -163,12 +147,12 @@ def test_changed_branches_and_resets_are_compared_on_new_seeds_if_there_are_some
     )]  # fmt: skip
     epochs = [made(f"multi30k6_{arm}", 101, lr=1e-3, losses=[4.0] * 14 + [last])
               for arm, last in (("postln_nowarm", 3.0), ("centred_nowarm", 2.0))]  # fmt: skip
-    rows = branches_table(archive([*runs, *epochs])).rows
+    rows = collapse.branches_table(archive([*runs, *epochs])).rows
     assert [row[:3] for row in rows] == [
         ["Post-LN", "0 of 1", None], ["centred", "1 of 1", None], ["Pre-LN", "1 of 1*", None]
     ]  # fmt: skip
     assert [row[-1] for row in rows] == ["2.00", "1.00", None], "the last NLL, which made-up records have 1 bit lower"
-    assert [row[2:] for row in bursts_table(archive(runs)).rows] == [
+    assert [row[2:] for row in collapse.bursts_table(archive(runs)).rows] == [
         ["0.0005", "Adam", "0 of 2", "10.0 to 20.0"],
         ["0.0005", "nothing", "1 of 1", "90.0"],
     ]

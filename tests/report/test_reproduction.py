@@ -11,24 +11,14 @@ import pytest
 
 from ln_repro.claims.evidence import EXPLORED, interventions
 from ln_repro.errors import UserError
-from ln_repro.experiment.compose import compose
+from ln_repro.experiment.compose import compose, flat
 from ln_repro.experiment.divergence import NOT_FINITE
 from ln_repro.experiment.validation import validate
 from ln_repro.records.archive import EVENTS, Run, archived_file
 from ln_repro.records.events import valid_events
 from ln_repro.records.record import Record
-from ln_repro.report.reproduction import (
-    DIFFERENT,
-    EQUAL,
-    NOT_COMPARED,
-    ROUNDING,
-    SAME,
-    arm_of,
-    check_length,
-    compare,
-    differences,
-    flat,
-)
+from ln_repro.report import reproduction
+from ln_repro.report.reproduction import DIFFERENT, EQUAL, ROUNDING, SAME, arm_of, check_length, compare, differences
 from ln_repro.runner.again import again
 from tests import committed
 
@@ -78,7 +68,7 @@ def test_a_record_holds_its_settings_as_they_were(explored: list[Run], monkeypat
     for record in different.values():  # of an experiment, one of those that name the same settings
         experiment = again(record, ["paths.runs=somewhere"])
         then, now = flat(record.experiment.settings()), flat(experiment.settings())
-        assert now | {key: then[key] for key in NOT_COMPARED} == then
+        assert now | {key: then[key] for key in reproduction.NOT_COMPARED} == then
         device = "cpu" if record.environment["device"] == "cpu" else then["train.device"]
         assert (now["train.device"], str(experiment.paths.runs)) == (device, "somewhere/reproduced")
         assert not experiment.stop_on_divergence
