@@ -1,13 +1,17 @@
-"""Killed, stopped and started twice: the record is that of an undisturbed run."""
+"""Killed, stopped and started twice, alone, in a sweep and with a tracker: the result is that of an undisturbed run."""
 
 import json
 import signal
 
+import psutil
 import pytest
 
 from ln_repro.records.archive import read_kept
 from tests.e2e.conftest import outcome
+from tests.tracking.wandb_server import Server
 from tests.waiting import HANGS_SECONDS, until
+
+CANARY = "0123456789abcdef0123456789abcdef01234567"
 
 
 def test_kill_9_changes_nothing(command, expected):
@@ -83,3 +87,64 @@ def test_neither_signals_meant_for_the_job_nor_a_second_command_disturb_a_run(co
     assert outcome(run.folder) == expected
     assert status == 0 or "in use by process" in error  # either is right
     assert [event["state"] for event in run.events("status")] == ["started", "trained"]
+
+
+@pytest.mark.slow
+def test_a_detached_sweep_is_shown_cancelled_and_resumed(command):
+    run = command("runs", "train.max_epoch=4", "eval.beam=1")
+    words = ("grid=design", "--only", "p*_warm_sgd", *run.settings)
+    status, out, error = run.call("sweep", *words, "jobs=1", "--detach")
+    assert status == 0 and out.strip() == str(run.runs) and "ln-repro cancel --all" in error
+    run.wait_for_update(30)
+    run.signal_workers(signal.SIGSTOP)
+    assert sorted(run.states(*words).values()) == ["planned", "running"]
+    status, out, _ = run.call_here("cancel", *words)
+    run.signal_workers(signal.SIGCONT)
+    assert status == 0 and "stopping" in out and "the same command resumes them" in out
+    until(lambda: "running" not in run.states(*words).values() and not run.workers())
+    assert sorted(run.states(*words).values()) == ["interrupted", "planned"]
+    log = next((run.runs / "sweep").glob("sweep-*.log"))
+    until(lambda: "2 runs stopped; the same command resumes" in log.read_text())
+    status, _, error = run.call("sweep", *words)
+    assert status == 0, error
+    assert [*run.states(*words).values()] == ["finished"] * 2
+    resumed = next(path for path in run.runs.glob("*/sessions/2.json")).parent.parent
+    assert "resuming after update" in (run.runs / "sweep" / f"{resumed.name}.log").read_text()
+    records = [json.loads(path.read_text()) for path in run.runs.glob("*/record.json")]
+    arms = {(record["axes"]["norm"], record["axes"]["optimizer"]) for record in records}
+    assert arms == {("preln", "sgd"), ("postln", "sgd")}
+    assert "2 finished, 2 without the requested probes" in run.call_here("sweep", *words, "probe=gradients")[2]
+
+
+@pytest.fixture
+def mirrored(command, tmp_path):
+    """Return a run that is mirrored to a stand-in for the server, and the server."""
+    run = command()
+    run.arguments = [word for word in run.arguments if word != "tracker=none"] + ["tracker.mode=online"]
+    with Server() as server:
+        home = {"HOME": str(tmp_path), "NETRC": str(tmp_path / "netrc"), "WANDB_CONFIG_DIR": str(tmp_path / "config")}
+        run.environment |= {**home, "WANDB_BASE_URL": server.url, "WANDB_API_KEY": CANARY}
+        yield run, server
+
+
+@pytest.mark.slow
+def test_killed_twice_it_arrives_as_one(mirrored):
+    run, server = mirrored
+    begun = run.start()
+    (trainer,) = until(run.workers)
+    assert not [name for name in psutil.Process(trainer).environ() if name.startswith("WANDB_")]
+    begun.kill()
+    begun.communicate(timeout=HANGS_SECONDS)
+    run.wait_until_alone()
+    for update, victim in ((30, "command"), (90, "trainer")):
+        run.kill_at(update, victim)
+    run.complete()
+    for _ in range(2):
+        status, out, error = run.call("sync")
+        assert status == 0, error
+    assert "already uploaded" in out
+    (arrived,) = server.runs.values()
+    losses = [row["update"] for _, row in sorted(arrived.history.items()) if "train/loss" in row]
+    assert losses == sorted(set(losses)) and set(range(5, 151, 5)) <= set(losses)
+    assert len(arrived.column("valid/loss")) == 4
+    assert not [path for path in run.runs.rglob("*") if path.is_file() and CANARY.encode() in path.read_bytes()]

@@ -1,6 +1,7 @@
-"""The numbers that figures draw, and that a figure is drawn again only if they change."""
+"""The numbers that figures draw, also by the program in docs/analysis.md, and when a figure is drawn again."""
 
 import json
+import re
 import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -22,8 +23,9 @@ from ln_repro.report.figure_convergence import FASTER, FIGURE_4B, SLOWER, catche
 from ln_repro.report.figure_delay import NEVER, draw_delay, updates_to_learn
 from ln_repro.report.figure_initialisation import draw_initialisation
 from ln_repro.report.figure_ramp import counted, draw_ramp, maps
-from ln_repro.report.figure_rates import FLOOR, columns, draw_rates
+from ln_repro.report.figure_rates import FLOOR, NAMES, columns, draw_rates
 from ln_repro.report.figures import draw_all
+from ln_repro.system.paths import CHECKOUT
 from scripts.demo import draw_losses
 from tests import committed
 from tests.claims.made import collapsing, gathered, made, made_experiment, named, on_rates
@@ -240,3 +242,24 @@ def test_the_demo_draws_losses_also_of_a_run_that_diverged(tmp_path: Path) -> No
     records = {"Pre-LN": recorded(), "Post-LN": recorded(**diverged())}
     draw_losses({label: (record, lost) for label, record in records.items()}, tmp_path / "curves.png")
     assert (tmp_path / "curves.png").stat().st_size > 5000
+
+
+def test_the_printed_program_draws_the_runs_of_the_lead_figure(monkeypatch, tmp_path):
+    pytest.importorskip("pandas", reason="pandas is not installed (pip install -e '.[dev]')")
+    import matplotlib.pyplot as plt
+
+    (tmp_path / "results").symlink_to(committed.RESULTS)
+    monkeypatch.chdir(tmp_path)
+    (program,) = re.findall(r"```python\n(.+?)```", (CHECKOUT / "docs" / "analysis.md").read_text(), re.DOTALL)
+    scope = {}
+    with plt.rc_context():
+        plt.switch_backend("agg")
+        exec(program, scope)
+        plt.close("all")
+    kept, runs = committed.archive(), scope["runs"]
+    for arm, name in NAMES.items():
+        expected = {(rate, run.seed, run.final_nll) for part in (kept.evidence, kept.replication)
+                    for rate, of_rate in part["toy"].curve(arm).items() for run in of_rate}  # fmt: skip
+        drawn = runs[runs["arm"] == name]
+        assert set(zip(drawn["lr"], drawn["seed"], drawn["nll"], strict=True)) == expected
+    assert (tmp_path / "rates.png").stat().st_size > 0
