@@ -54,9 +54,8 @@ def test_bert_1_is_measured_at_the_loss_after_seventy_percent_of_the_run() -> No
     never, nothing = (made("bert_preln_nowarm_linear_high", losses=losses) for losses in ([9.0] * EPOCHS, [None]))
     twice = made("bert_preln_nowarm_linear_high", losses=line(9 + 0.1 - 0.1 * 2, 9.1 - 1.5 * 2, EPOCHS))
     pairs = [(post, twice), (post, never), (nothing, post), (lost, post), (lost, lost)]
-    assert [UPDATES_TO_PRETRAINING_LOSS.of(*pair) for pair in pairs] == pytest.approx(
-        [2.0, 0, math.inf, math.inf, math.nan], nan_ok=True
-    )
+    ratios = [UPDATES_TO_PRETRAINING_LOSS.of(*pair) for pair in pairs]
+    assert ratios == pytest.approx([2.0, 0, math.inf, math.inf, math.nan], nan_ok=True)
 
 
 def tuned(

@@ -204,9 +204,7 @@ def test_runs_without_the_probes_of_a_report_are_not_counted() -> None:
 
 def test_a_loss_that_some_run_does_not_reach_is_said() -> None:
     arms = {"postln_warm": FAST["losses"], "postln_warm_encoder": [9.0] * EPOCHS}
-    runs = [
-        made(f"multi30k6_{arm}", seed, lr=1e-3, losses=losses) for arm, losses in arms.items() for seed in range(1, 4)
-    ]
+    runs = [made(f"multi30k6_{arm}", seed, lr=1e-3, losses=arms[arm]) for arm in arms for seed in range(1, 4)]
     (judged,) = row("X-6", [], runs).others
     assert (judged.verdict, judged.ours) == ("contradicted", "epochs: not within every run")
 

@@ -64,11 +64,8 @@ def by_nll(*nlls: float, bleu: float = 0.0, seeds: int = 5) -> dict[float, dict[
 
 def test_an_arm_that_higher_rates_may_help_has_not_failed() -> None:
     trains = by_nll(2.0, 2.0, bleu=80.0) | {4.0: by_nll(5.0)[1.0]}
-    for nlls, needs in (
-        ((6.0, 5.5, 5.2), "higher rates of Post-LN without warm-up"),
-        ((6.0, 5.5, 5.7), None),
-        ((5.9, 9.0, math.inf), None),
-    ):
+    higher = "higher rates of Post-LN without warm-up"
+    for nlls, needs in (((6.0, 5.5, 5.2), higher), ((6.0, 5.5, 5.7), None), ((5.9, 9.0, math.inf), None)):
         finding = RateFactor((WARM, NONE)).judge(Evidence({}, {WARM: trains, NONE: by_nll(*nlls)}))
         assert (finding.verdict, finding.needs) == (INCONCLUSIVE if needs else REPRODUCED, needs)
 
@@ -96,9 +93,7 @@ def at_best(first: dict[float, tuple[float, float]], second: float = 30.0, edge:
 
     rates = {rate: runs(*of_rate) for rate, of_rate in first.items()}
     others = {1.0: runs(second, 4.0, 0.0)} | ({} if edge else {0.5: runs(second, 9.0), 2.0: runs(second, 9.0)})
-    return AtBestRates(("preln_nowarm_anchored", WARM)).judge(
-        Evidence({}, {"preln_nowarm_anchored": rates, WARM: others})
-    )
+    return AtBestRates(("preln_nowarm", WARM)).judge(Evidence({}, {"preln_nowarm": rates, WARM: others}))
 
 
 @pytest.mark.parametrize(

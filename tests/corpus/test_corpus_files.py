@@ -41,9 +41,8 @@ def test_plain_gzip_and_xz(made, root, text):
 
 def test_odd_but_good_text(made, text):
     """A byte-order mark, Windows line ends, a line separator and a carriage return inside a line."""
-    text["train"].with_name("train.en").write_bytes(
-        "\ufeffThis\ris\u2028a house.\r\nThat is a tree.\r\nHere is a dog.\r\n".encode()
-    )
+    odd = "\ufeffThis\ris\u2028a house.\r\nThat is a tree.\r\nHere is a dog.\r\n"
+    text["train"].with_name("train.en").write_bytes(odd.encode())
     prepared = made("files", **text)
     assert (prepared.folder / "text" / "train.en").read_text("utf-8").split("\n")[0] == "this is a house ."
 

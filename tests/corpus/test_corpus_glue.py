@@ -11,11 +11,8 @@ from ln_repro.errors import UserError
 from tests.corpus.conftest import settings, write
 
 SIDES = {"source_lang": "sentence1", "target_lang": "sentence2"}
-MRPC = (
-    "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String",
-    '1\t7\t8\tThe "cat" sat.\tA cat sat.',
-    "0\t9\t10\tNo.\tYes.",
-)
+HEAD = "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String"
+MRPC = (HEAD, '1\t7\t8\tThe "cat" sat.\tA cat sat.', "0\t9\t10\tNo.\tYes.")
 RTE = ("index\tsentence1\tsentence2\tlabel", "0\tA cat sat.\tIt's sat.\tentailment", "1\tNo.\tYes.\tnot_entailment")
 
 

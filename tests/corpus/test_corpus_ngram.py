@@ -31,12 +31,8 @@ def brute(history: tuple[str, ...], word: str) -> float:
 
 
 def brute_bits(order: int) -> float:
-    bits = [
-        -log2(brute(tuple(line[end - order + 1 : end]), line[end]))
-        for line in map(padded, VALID)
-        for end in range(MAX_ORDER - 1, len(line))
-    ]
-    return sum(bits) / len(bits)
+    places = [(line, end) for line in map(padded, VALID) for end in range(MAX_ORDER - 1, len(line))]
+    return sum(-log2(brute(tuple(line[end - order + 1 : end]), line[end])) for line, end in places) / len(places)
 
 
 def test_it_is_the_definition_and_the_best_order_is_taken(tmp_path):

@@ -33,9 +33,8 @@ def test_an_average_is_scored_beside_the_single_epochs(averaged, undisturbed, se
         parts = record["bleu"][key]["signature"].split("|")
         assert {tokeniser, "data:files/test", "beam:2"} <= set(parts) and parts[-1] == "avg:2"
     means = [event for event in averaged.events("bleu") if "epochs" in event]
-    assert [(event["split"], event["update"], event["epochs"]) for event in means] == [
-        ("test_average", record["updates"], [3, 4])
-    ] * 2
+    found = [(event["split"], event["update"], event["epochs"]) for event in means]
+    assert found == [("test_average", record["updates"], [3, 4])] * 2
     assert {path.name.split(".")[1] for path in averaged.folder.glob("hyps/test_average.*")} == {"epoch4"}
 
     hypotheses = (averaged.folder / "hyps" / "valid.epoch4.txt").read_text().splitlines()

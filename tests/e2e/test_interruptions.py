@@ -63,9 +63,7 @@ def collected_as_stopped(run, kept):
 def test_the_trainer_ends_without_waiting_for_the_decoder(command):
     run = command("runs", "train.max_epoch=40")
     process = run.start()
-    until(
-        lambda: {"train", "decode"} == {line.split("engine.worker ")[1].split()[0] for line in run.workers().values()}
-    )
+    until(lambda: {line.split("worker ")[1].split()[0] for line in run.workers().values()} == {"train", "decode"})
     run.signal_workers(signal.SIGSTOP, "worker decode")
     process.send_signal(signal.SIGINT)
     until(lambda: len(run.workers()) == 1)

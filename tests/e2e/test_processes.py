@@ -24,9 +24,8 @@ def torchrun(run, processes, *extra):
 
 def losses(run, kind="train"):
     """Return the losses that count, by update."""
-    return {
-        event["update"]: event["loss"] for event in Events(run.folder / "events.jsonl").read() if event["kind"] == kind
-    }
+    events = Events(run.folder / "events.jsonl").read()
+    return {event["update"]: event["loss"] for event in events if event["kind"] == kind}
 
 
 NUDGE = "lr=0.0020002"

@@ -66,8 +66,7 @@ def test_a_mini_batch_is_fairseqs_number_by_number(tmp_path, left):
     order = np.random.default_rng(1).permutation(400).tolist()
     for size in (1, 2, 7, 100):
         for first in range(0, 400 - size, size):
-            batch, same = (
-                data.collater([data[index] for index in order[first : first + size]]) for data in (found, expected)
-            )
+            indices = order[first : first + size]
+            batch, same = (data.collater([data[index] for index in indices]) for data in (found, expected))
             torch.testing.assert_close(batch, same, rtol=0, atol=0)
     assert found.collater([]) == expected.collater([]) == {}

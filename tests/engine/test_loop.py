@@ -188,9 +188,7 @@ def test_the_time_of_saving_counts_as_training_and_a_state_is_also_saved_by_time
 
 @pytest.mark.parametrize("method", ["_report", "_save_state"])
 @pytest.mark.parametrize("disturbance", ["replace", "take"])
-def test_nothing_is_written_into_a_folder_that_was_replaced_or_taken_over(
-    loops, tmp_path, monkeypatch, disturbance, method
-):
+def test_nothing_is_written_into_a_folder_that_was_replaced_or_taken(loops, tmp_path, monkeypatch, disturbance, method):
     """The command of the trainer may be suspended, and cannot stop it."""
     folder = tmp_path / "runs" / "run"
 

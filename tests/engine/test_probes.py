@@ -103,9 +103,7 @@ def test_relative_changes_of_weights_and_outputs(build_model):
     before = [parameter.detach().clone() for parameter in model.parameters()]
     stack = model.decoder.stack
     outputs = {stack.layers[1].ffn_residual: [], stack.norm: []}  # the last connection, and the final norm of Pre-LN
-    hooks = [
-        module.register_forward_hook(lambda module, _, y: outputs[module].append(y.detach())) for module in outputs
-    ]
+    hooks = [each.register_forward_hook(lambda module, _, y: outputs[module].append(y.detach())) for each in outputs]
     for factor in (1.0, 1.02):
         with torch.no_grad():
             stack.layers[1].ffn.fc2.weight.mul_(factor)
@@ -187,11 +185,9 @@ def test_the_norm_is_that_of_the_mean_and_not_the_mean_of_norms(build_model):
     gradients = torch.stack([torch.autograd.grad(loss(batch), weight)[0] for batch in tokens])
     mean = gradients.mean(0)
     expected = {
-        "norm_of_mean": mean.norm(),
-        "mean_of_norms": gradients.flatten(1).norm(dim=1).mean(),
-        "noise": ((gradients - mean).square().sum() / 2).sqrt(),
+        "norm_of_mean": mean.norm().item(),
+        "mean_of_norms": gradients.flatten(1).norm(dim=1).mean().item(),
+        "noise": ((gradients - mean).square().sum() / 2).sqrt().item(),
     }
-    assert {name: norms[name]["decoder.w2"][1] for name in expected} == pytest.approx(
-        {name: value.item() for name, value in expected.items()}
-    )
+    assert {name: norms[name]["decoder.w2"][1] for name in expected} == pytest.approx(expected)
     assert expected["mean_of_norms"] > expected["norm_of_mean"] * 1.01

@@ -212,9 +212,8 @@ def collect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call) -> Callable[.
         (lambda path: path.symlink_to("/proc/self/mem"), ": Input/output error\n"),
     ],
 )
-def test_a_run_with_a_file_that_cannot_be_read_is_left_out_and_the_others_are_collected(
-    put_there, said, tmp_path, collect, call, monkeypatch
-):
+@pytest.mark.usefixtures("collect")
+def test_a_run_with_a_file_that_cannot_be_read_is_left_out(put_there, said, tmp_path, call, monkeypatch):
     lacking = run_folder(tmp_path / "lacking")
     hypotheses = lacking / "hyps" / "test.epoch1.txt"
     hypotheses.unlink()
@@ -274,10 +273,7 @@ def test_what_is_collected_can_be_verified(score, hypotheses, complaint, tmp_pat
         (run / "hyps" / "test.epoch1.txt").write_bytes(hypotheses)
     tiny_corpus(tmp_path)
     assert collect()[0] == 0
-    assert sorted(str(path.relative_to(place)) for path in place.rglob("*.*")) == [
-        "archive/0001-toy.tar.xz",
-        "toy.jsonl",
-    ]
+    assert sorted(path.name for path in place.rglob("*.*")) == [ARCHIVE, "toy.jsonl"]
     assert (place / "archive" / CHECKSUMS).is_file()
     assert dict(unpacked(place / "archive" / ARCHIVE))[f"0123456789{EVENTS}"] == (run / "events.jsonl").read_bytes()
     code, out, err = call("verify", "--records", place)

@@ -26,9 +26,8 @@ def test_of_seeds_with_a_ramp_on_a_part_of_the_model_the_text_names_a_few() -> N
 
 def test_what_new_seeds_show_on_multi30k() -> None:
     evidence = committed.archive().replication["multi30k6"]
-    both, encoder = (
-        sorted(run.final_nll for run in evidence.curve(f"postln_warm{part}")[0.001]) for part in ("", "_encoder")
-    )
+    ramped = [evidence.curve(arm)[0.001] for arm in ("postln_warm", "postln_warm_encoder")]
+    both, encoder = (sorted(run.final_nll for run in runs) for runs in ramped)
     assert [f"{nll:.2f}" for nll in (encoder[0], encoder[-1], both[0], both[-1])] == ["2.89", "3.63", "2.81", "2.84"]
     assert len(both) == len(encoder) == 3
     below = [run.bleu for run in evidence.curve("postln_warm")[0.002] if not evidence.trained(run)]
@@ -37,10 +36,8 @@ def test_what_new_seeds_show_on_multi30k() -> None:
     assert 2 < explored - max(below) < explored - min(below) < 3.5
     without = [run for runs in evidence.curve("postln_nowarm").values() for run in runs]
     assert len(without) == 11 and not any(map(evidence.trained, without))
-    gains = [
-        a.bleu - b.bleu
-        for a, b in zip(*(evidence.curve(f"postln_{ramp}")[0.0005] for ramp in ("warm", "nowarm")), strict=True)
-    ]
+    low = [evidence.curve(arm)[0.0005] for arm in ("postln_warm", "postln_nowarm")]
+    gains = [ramp.bleu - none.bleu for ramp, none in zip(*low, strict=True)]
     assert [round(gain, 1) for gain in gains] == [2.0, 3.8, 1.7]
     lowest = [run for part in (evidence, committed.archive().evidence["multi30k6"])
               for run in part.curve("postln_nowarm")[0.0005]]  # fmt: skip

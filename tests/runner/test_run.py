@@ -9,6 +9,7 @@ import pytest
 from ln_repro.corpus.tokenise import detokenise
 from ln_repro.engine.checkpoints import Checkpoint, Checkpoints
 from ln_repro.errors import LnReproError, UserError
+from ln_repro.experiment.settings import Experiment
 from ln_repro.records.run_dir import RunFolder, write_json
 from ln_repro.runner import bleu
 from ln_repro.runner import run as runner
@@ -16,49 +17,43 @@ from ln_repro.system.directory_lock import DirectoryLock, acquire
 from tests.examples import experiment, record
 
 
-def test_a_run_that_was_taken_over_leaves_no_failure_to_its_new_holder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wanted = experiment(paths__runs=tmp_path)
+@pytest.fixture
+def wanted(tmp_path, monkeypatch) -> Experiment:
+    """Return an experiment whose corpus need not be prepared."""
+    monkeypatch.setattr(runner, "prepare", lambda *_: SimpleNamespace(fingerprint="data"))
+    return experiment(paths__runs=tmp_path)
 
+
+def test_a_run_that_was_taken_over_leaves_no_failure_to_its_new_holder(wanted, monkeypatch):
     def suspended(self: runner.Session) -> None:
         later = {**vars(self.lock.holder), "host": "node7", "boot": "another"}
         (self.folder.path / "sessions" / "2.json").write_text(json.dumps(later))
         self.lock.check()
 
-    monkeypatch.setattr(runner, "prepare", lambda *_: SimpleNamespace(fingerprint="data"))
     monkeypatch.setattr(runner.Session, "execute", suspended)
     with pytest.raises(LnReproError, match=r"was taken over by process \d+ on node7"):
         runner.run(wanted, print)
     assert RunFolder.of(wanted, wanted.id("data")).failure is None
 
 
-def test_a_run_that_another_process_finishes_before_this_one_has_the_lock_is_not_repeated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_another_process_finishes_before_this_one_has_the_lock_is_not_repeated(wanted, monkeypatch):
     def lock_late(folder: RunFolder) -> DirectoryLock:
         lock = acquire(folder.path)
         write_json(folder.path / "record.json", record())
         return lock
 
-    wanted = experiment(paths__runs=tmp_path)
-    monkeypatch.setattr(runner, "prepare", lambda *_: SimpleNamespace(fingerprint="data"))
     monkeypatch.setattr(RunFolder, "lock", lock_late)
     monkeypatch.setattr(runner.Session, "execute", lambda _: pytest.fail("trained again"))
     assert runner.run(wanted, lambda _: None) == RunFolder.of(wanted, wanted.id("data")).path
 
 
 @pytest.mark.parametrize("restarts", ["0", "1"])
-def test_a_job_that_is_requeued_does_not_start_again(
-    restarts: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wanted = experiment(paths__runs=tmp_path, rerun=True)
+def test_a_job_that_is_requeued_does_not_start_again(restarts, wanted, monkeypatch):
     folder = RunFolder.of(wanted, wanted.id("data"))
     (folder.path / "checkpoints").mkdir(parents=True)
     monkeypatch.setenv("SLURM_RESTART_COUNT", restarts)
-    monkeypatch.setattr(runner, "prepare", lambda *_: SimpleNamespace(fingerprint="data"))
     monkeypatch.setattr(runner.Session, "execute", lambda self: None)
-    runner.run(wanted, lambda _: None)
+    runner.run(wanted.model_copy(update={"rerun": True}), lambda _: None)
     assert (folder.path / "checkpoints").exists() == (restarts != "0")
 
 

@@ -123,9 +123,7 @@ def test_a_dry_run_prints_a_row_a_run_on_the_grids_own_corpus_and_starts_nothing
     assert not (tmp_path / "runs").exists()
 
 
-def test_runs_whose_record_is_kept_are_left_out_when_asked_and_tell_how_long_the_others_take(
-    tmp_path, monkeypatch, planned, call
-):
+def test_kept_records_are_left_out_when_asked_and_tell_how_long_others_take(tmp_path, monkeypatch, planned, call):
     words = ("grid=design", "--only", "postln_warm,preln_warm", "train.max_update=100")
     ids = [row.split()[0] for row in planned(*words)]
     store(tmp_path / "records", record(id=ids[1], train_seconds=720.0, updates=200))

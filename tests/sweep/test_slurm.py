@@ -93,9 +93,7 @@ def test_a_job_trains_its_runs_as_one_and_requeued_those_that_it_was_to_stop(sta
     assert not resumed.cancellations.pending(plan[4].name)
 
 
-def test_a_job_neither_starts_a_cancelled_run_nor_waits_for_one_that_was_started_elsewhere(
-    stand_ins, submitted, tmp_path, monkeypatch
-):
+def test_a_job_neither_starts_a_cancelled_run_nor_waits_for_one_elsewhere(stand_ins, submitted, tmp_path, monkeypatch):
     plan = stand_ins.planned("good", "good", "good", alike=True)
     (job,) = submitted(plan, size=3)
     Cancellations(tmp_path).request([plan[0].name])
@@ -105,9 +103,7 @@ def test_a_job_neither_starts_a_cancelled_run_nor_waits_for_one_that_was_started
     assert [tries(run) for run in plan] == [0, 0, 1] and left(job) == []
 
 
-def test_a_job_starts_a_run_whose_holder_has_gone_unless_another_process_has_ended_it(
-    stand_ins, submitted, monkeypatch
-):
+def test_a_job_starts_a_run_whose_holder_has_gone_unless_another_has_ended_it(stand_ins, submitted, monkeypatch):
     plan = stand_ins.planned("good", "good", "good", alike=True)
     (job,) = submitted(plan, size=3)
     monkeypatch.setattr(slurm, "PATIENCE_SECONDS", 5.0)
@@ -177,9 +173,8 @@ def test_a_run_of_a_queued_stack_that_is_cancelled_is_free_and_with_the_last_one
 
 
 @pytest.mark.parametrize("user_cancels", [False, True])
-def test_with_fail_fast_jobs_that_wait_are_cancelled_after_a_failure_that_the_user_has_not_asked_for(
-    user_cancels, queue, tmp_path, monkeypatch
-):
+def test_with_fail_fast_jobs_that_wait_are_cancelled_after_a_failure(user_cancels, queue, tmp_path, monkeypatch):
+    """A run that the user has cancelled is none."""
     monkeypatch.setattr(cluster, "WATCH_SECONDS", 0.01)
     *plan, other, of_another_sweep = plan_of(4, tmp_path)
     queued.write([*([run] for run in plan), [other, of_another_sweep]], cluster.arrays(tmp_path) / "ours")
@@ -342,9 +337,7 @@ def test_without_a_gpu_here_the_precision_of_jobs_with_one_is_named(words, warne
         ("launcher=slurm --detach --fail-fast", "--fail-fast: needs a sweep that waits"),
     ],
 )
-def test_a_launcher_that_cannot_be_used_is_refused_before_anything_is_prepared(
-    words, message, empty_place, monkeypatch, refused
-):
+def test_a_launcher_that_cannot_be_used_is_refused_at_once(words, message, empty_place, monkeypatch, refused):
     pytest.importorskip("submitit")
     (empty_place / "torn.yaml").write_text("a: [")
     (empty_place / "twice.yaml").write_text("qos: a\nqos: b\n")

@@ -24,10 +24,8 @@ def test_json_has_the_requested_findings_and_nothing_is_measured_twice(empty_pla
     code, out, _ = call("theory", "--only", "TH-4", "TH-1", "--json")
     findings = json.loads(out)
     assert code == 0 and [list(finding) for finding in findings] == [KEYS, KEYS]
-    assert [(finding["id"], finding["verdict"], finding["seeds"]) for finding in findings] == [
-        ("TH-1", "reproduced", 10),
-        ("TH-4", "reproduced", 10),
-    ]
+    assert [finding["id"] for finding in findings] == ["TH-1", "TH-4"]
+    assert {(finding["verdict"], finding["seeds"]) for finding in findings} == {("reproduced", 10)}
     store = empty_place / "runs" / "theory" / "measurements.jsonl"
     before = store.read_bytes()
     code, out, _ = call("theory", "--only", "TH-1", "--out", "out")
@@ -36,9 +34,7 @@ def test_json_has_the_requested_findings_and_nothing_is_measured_twice(empty_pla
 
 
 @pytest.mark.slow
-def test_everything_is_measured_judged_and_drawn(
-    empty_place: Path, call: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_everything_is_measured_judged_and_drawn(empty_place, call, monkeypatch) -> None:
     """All of it, at a small scale."""
     monkeypatch.setattr(measurements, "QUICK", Scale({16: (32,)}, (1,), (16,), (2, 3), (6, 7), ()))
     monkeypatch.setattr(measurements, "HIDDEN_DRAWS", 0)

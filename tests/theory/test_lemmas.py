@@ -42,9 +42,8 @@ def judged(claim: str, **changed: Any) -> Finding:
     """Return the finding on a claim from its measurements, with some settings changed."""
     what, seeds, settings = MEASURED[claim]
     depths = [{"layers": layers} for layers in DEPTHS] if what == "gradients" else [{}]
-    return finding_of(
-        claim, [pair for depth in depths for pair in measure(what, seeds, **(settings | depth | changed))]
-    )
+    measured = [pair for depth in depths for pair in measure(what, seeds, **(settings | depth | changed))]
+    return finding_of(claim, measured)
 
 
 @pytest.fixture
@@ -55,9 +54,8 @@ def weights(double: None) -> Weights:
 
 def torch_layer(weights: Weights, pre: bool) -> torch.nn.TransformerEncoderLayer:
     """Build torch's own encoder layer with W_Q = W_K = 0, W_O = I and no biases."""
-    layer = torch.nn.TransformerEncoderLayer(
-        16, 1, 24, dropout=0.0, batch_first=True, norm_first=pre, bias=False, layer_norm_eps=0.0
-    )
+    options: dict[str, Any] = {"dropout": 0.0, "batch_first": True, "bias": False, "layer_norm_eps": 0.0}
+    layer = torch.nn.TransformerEncoderLayer(16, 1, 24, norm_first=pre, **options)
     with torch.no_grad():
         layer.self_attn.in_proj_weight[:32] = 0
         layer.self_attn.in_proj_weight[32:] = weights.value.T
@@ -150,9 +148,7 @@ BROKEN: list[tuple[str, dict[str, Any], Any, str, Any]] = [
 
 
 @pytest.mark.parametrize(("claim", "changed", "module", "name", "broken"), BROKEN)
-def test_a_check_fails(
-    claim: str, changed: dict[str, Any], module: Any, name: str, broken: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_check_fails(claim, changed, module, name, broken, monkeypatch) -> None:
     monkeypatch.setattr(module, name, broken)
     assert judged(claim, **changed)["verdict"] == "contradicted"
 

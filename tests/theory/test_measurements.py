@@ -25,10 +25,8 @@ def test_the_full_plan_has_enough_seeds_for_every_check() -> None:
 
 
 def test_units_draw_independent_but_repeatable_numbers() -> None:
-    one, same, seed, setting = (
-        torch.randn(4, generator=Unit.of("relu", seed, d=d).generator())
-        for seed, d in ((1, 64), (1, 64), (2, 64), (1, 65))
-    )
+    drawn = [Unit.of("relu", seed, d=d) for seed, d in ((1, 64), (1, 64), (2, 64), (1, 65))]
+    one, same, seed, setting = (torch.randn(4, generator=unit.generator()) for unit in drawn)
     assert one.equal(same) and not one.equal(seed) and not one.equal(setting)
 
 

@@ -174,9 +174,7 @@ def test_a_run_without_a_tracker_is_synced_before_and_after_its_end_to_a_page_of
     ("wandb", "auto", None, "online"), ("wandb", "auto", "dryrun", "offline"), ("wandb", "auto", "disabled", None),
     ("wandb", "online", "offline", "online"), ("wandb", "disabled", "online", None), ("none", "online", "online", None),
 ])  # fmt: skip
-def test_wandb_mode_decides_what_the_settings_leave_open(
-    server, run_dir, monkeypatch, name, setting, variable, expected
-):
+def test_wandb_mode_decides_what_settings_leave_open(server, run_dir, monkeypatch, name, setting, variable, expected):
     if variable:
         monkeypatch.setenv("WANDB_MODE", variable)
     with mirrored(run_dir, setting, name=name):
@@ -202,9 +200,8 @@ def test_a_click_in_wandb_does_not_stop_a_run(server, run_dir):
 def test_all_runs_are_sent_but_those_without_a_tracker(tracker, mode, sent, call, tmp_path, monkeypatch):
     folder = tmp_path / "runs" / "a-0123456789"
     folder.mkdir(parents=True)
-    write_json(
-        folder / "experiment.json", experiment(tracker__name=tracker, tracker__mode=mode).model_dump(mode="json")
-    )
+    settings = experiment(tracker__name=tracker, tracker__mode=mode)
+    write_json(folder / "experiment.json", settings.model_dump(mode="json"))
     monkeypatch.setenv("LN_REPRO_RUNS", str(tmp_path / "runs"))
     monkeypatch.setattr(command, "sync", lambda folder: "sent")
     code, out, error = call("sync")
