@@ -44,15 +44,12 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Workload:
     return Workload(small(), folder / "bin")
 
 
-@pytest.mark.parametrize(
-    "row",
-    [
-        pytest.param("stock/sweep", marks=pytest.mark.slow),
-        "probes/run",
-        "packed/2",
-        pytest.param("stack/8", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("row", [
+    pytest.param("stock/sweep", marks=pytest.mark.slow),
+    "probes/run",
+    "packed/2",
+    pytest.param("stack/8", marks=pytest.mark.slow),
+])  # fmt: skip
 def test_every_row_gives_a_ratio_a_round(work: Workload, row: str) -> None:
     ratios = ROWS[row](work, 1)
     assert len(ratios) == 1 and 0 < ratios[0] < math.inf  # on a busy machine two threads can be very slow

@@ -134,18 +134,14 @@ NO_VENV = 'case "$2" in *ensurepip*) exit 1;; esac'
 NO_HEADERS = 'case "$2" in *Python.h*) exit 1;; esac'
 
 
-@pytest.mark.parametrize(
-    ("tools", "words"),
-    [
-        ({"c++": ""}, ["is needed; found: none", "apt-get install python3.11", "make setup PYTHON="]),
-        ({"python3": OLD_PYTHON, "c++": ""}, ["is needed; found: Python 3.9.2", "apt-get install python3.11"]),
-        ({"python3": NO_VENV, "c++": ""}, ["no venv module", "apt-get install python3-venv"]),
-        ({"python3": NO_HEADERS, "c++": ""}, ["no C headers", "apt-get install python3-dev"]),
-        ({"python3": GOOD_PYTHON}, ["no C++ compiler", "apt-get install g++", "xcode-select --install"]),
-        ({"python3": GOOD_PYTHON, "g++": ""}, []),
-    ],
-    ids=lambda value: ", ".join(value) or "everything",
-)
+@pytest.mark.parametrize(("tools", "words"), [
+    ({"c++": ""}, ["is needed; found: none", "apt-get install python3.11", "make setup PYTHON="]),
+    ({"python3": OLD_PYTHON, "c++": ""}, ["is needed; found: Python 3.9.2", "apt-get install python3.11"]),
+    ({"python3": NO_VENV, "c++": ""}, ["no venv module", "apt-get install python3-venv"]),
+    ({"python3": NO_HEADERS, "c++": ""}, ["no C headers", "apt-get install python3-dev"]),
+    ({"python3": GOOD_PYTHON}, ["no C++ compiler", "apt-get install g++", "xcode-select --install"]),
+    ({"python3": GOOD_PYTHON, "g++": ""}, []),
+], ids=lambda value: ", ".join(value) or "everything")  # fmt: skip
 def test_setup_says_in_one_line_what_a_machine_lacks(tools, words, tmp_path, tool):
     for name in ("bash", "sh", "basename", "readlink"):
         if (program := shutil.which(name)) is None:

@@ -19,16 +19,13 @@ PRE, POST = MRPC.rule.arms
 SIX = (1, 2, 3, 4, 5, 6)
 
 
-@pytest.mark.parametrize(
-    ("pre", "lost_seeds", "diverged", "verdict"),
-    [
-        (NOT_TRAINED_MARGIN + 0.01, 5, "", "contradicted"),
-        (0.0, 3, "", "reproduced"),
-        (0.0, 2, "", "contradicted"),
-        (0.0, 2, "postln_warm_linear_high", "reproduced"),
-        (0.0, 5, "preln_nowarm_linear_high", "contradicted"),
-    ],
-)
+@pytest.mark.parametrize(("pre", "lost_seeds", "diverged", "verdict"), [
+    (NOT_TRAINED_MARGIN + 0.01, 5, "", "contradicted"),
+    (0.0, 3, "", "reproduced"),
+    (0.0, 2, "", "contradicted"),
+    (0.0, 2, "postln_warm_linear_high", "reproduced"),
+    (0.0, 5, "preln_nowarm_linear_high", "contradicted"),
+])  # fmt: skip
 def test_bert_2_counts_the_seeds_that_do_not_train(pre: float, lost_seeds: int, diverged: str, verdict: str) -> None:
     """``pre`` is Pre-LN's loss above Post-LN's at the low rate; Post-LN fails at the high one in so many seeds."""
     arms = {"postln_warm_linear": 0.0, "postln_warm_linear_high": 2.0, "preln_nowarm_linear_high": pre}
@@ -88,16 +85,13 @@ def judged(runs: list[Run]) -> Judged:
     return row_of(MRPC, gathered(runs), {}).own
 
 
-@pytest.mark.parametrize(
-    ("gains", "noise", "verdict"),
-    [
-        ((0.03, 0.03, -0.01), 0.004, "reproduced"),  # two thirds of the checkpoints are enough
-        ((0.06, -0.01, -0.01), 0.004, "contradicted"),  # one is not, however large
-        ((0.003, 0.003, 0.003), 0.02, "inconclusive"),  # the interval of the difference contains 0
-        ((-0.003, -0.003, -0.003), 0.02, "inconclusive"),  # also if the mean is below
-        ((0.01, 0.01, -0.03), 0.0005, "contradicted"),  # two thirds, and yet less on the whole
-    ],
-)
+@pytest.mark.parametrize(("gains", "noise", "verdict"), [
+    ((0.03, 0.03, -0.01), 0.004, "reproduced"),  # two thirds of the checkpoints are enough
+    ((0.06, -0.01, -0.01), 0.004, "contradicted"),  # one is not, however large
+    ((0.003, 0.003, 0.003), 0.02, "inconclusive"),  # the interval of the difference contains 0
+    ((-0.003, -0.003, -0.003), 0.02, "inconclusive"),  # also if the mean is below
+    ((0.01, 0.01, -0.03), 0.0005, "contradicted"),  # two thirds, and yet less on the whole
+])  # fmt: skip
 def test_bert_3_is_where_pre_ln_is_above(gains: Any, noise: float, verdict: str) -> None:
     result = judged(runs_of(dict(zip((100, 200, 300), gains, strict=True)), noise))
     assert (result.verdict, result.seeds) == (verdict, 6), result.ours

@@ -54,20 +54,17 @@ UNEQUAL = [made(losses=losses) for losses in ((3.0, 2.5, 1.0), (4.0, 4.0), (2.0,
 """Losses after every epoch of runs that are compared after the same number of epochs."""
 
 
-@pytest.mark.parametrize(
-    ("metric", "runs", "value"),
-    [
-        (metrics.EPOCHS_TO_BLEU, RISING, 1.5),  # 45 BLEU in 15 epochs has the other's 18 of epoch 9 after 6
-        (metrics.EPOCHS_TO_LOSS, FALLING, 1.5),
-        (metrics.LATE_MINUS_EARLY, RISING, 3.0),
-        (metrics.LOSS_GAP, [UNEQUAL[0], UNEQUAL[2]], 0.25),
-        (metrics.ABOVE_THE_BETTER, UNEQUAL, 0.25),
-        (metrics.DOMINANCE_BLEU, [made(bleu=bleu) for bleu in (30, 33, 35)], 1.0),
-        (metrics.DOMINANCE_LOSS, [made(loss=loss) for loss in (4, 3, 3.5)], 0.5),
-        (metrics.RAMP_BY_RATE, [made(loss=loss) for loss in (5, 4, 3, 8, 7, 5)], 1.0),
-        (metrics.TIMES_TO_FINAL_BLEU, RISING, 1.5),
-    ],
-)
+@pytest.mark.parametrize(("metric", "runs", "value"), [
+    (metrics.EPOCHS_TO_BLEU, RISING, 1.5),  # 45 BLEU in 15 epochs has the other's 18 of epoch 9 after 6
+    (metrics.EPOCHS_TO_LOSS, FALLING, 1.5),
+    (metrics.LATE_MINUS_EARLY, RISING, 3.0),
+    (metrics.LOSS_GAP, [UNEQUAL[0], UNEQUAL[2]], 0.25),
+    (metrics.ABOVE_THE_BETTER, UNEQUAL, 0.25),
+    (metrics.DOMINANCE_BLEU, [made(bleu=bleu) for bleu in (30, 33, 35)], 1.0),
+    (metrics.DOMINANCE_LOSS, [made(loss=loss) for loss in (4, 3, 3.5)], 0.5),
+    (metrics.RAMP_BY_RATE, [made(loss=loss) for loss in (5, 4, 3, 8, 7, 5)], 1.0),
+    (metrics.TIMES_TO_FINAL_BLEU, RISING, 1.5),
+])  # fmt: skip
 def test_metrics_by_hand(metric: metrics.Metric, runs: list[Run], value: float) -> None:
     assert metric.of(*runs) == pytest.approx(value)
 
@@ -94,22 +91,19 @@ def test_what_the_paper_found_reproduces_the_claim_over_enough_seeds(id: str) ->
     assert (few.verdict, few.needs) == ("inconclusive", "2 seeds")
 
 
-@pytest.mark.parametrize(
-    ("id", "changed", "verdict"),
-    [
-        ("MT-1", {"postln_nowarm_literal": {"bleu": 1.0}}, "inconclusive"),  # it fails more than in the paper
-        ("MT-1", {"postln_nowarm_literal": {"bleu": 16.0}}, "contradicted"),
-        ("MT-2", {"postln_warm_short_high": {"bleu": 20.0}}, "contradicted"),
-        ("MT-3", {"postln_nowarm_sgd_literal": {"bleu": 3.0}}, "contradicted"),
-        ("MT-4", {"preln_nowarm": {"bleu": 30.0}}, "contradicted"),
-        ("MT-5", {"preln_nowarm": {**FAST, "bleus": [*line(0, 34.5, 10)[1:], *[34.5] * 6]}}, "inconclusive"),
-        ("MT-5", {"preln_nowarm": SLOW}, "contradicted"),
-        ("MT-6", {"postln_nowarm_radam": {"bleu": 20.0}}, "contradicted"),
-        ("MT-7", {"postln_nowarm_fixed": {"loss": 3.9}}, "contradicted"),
-        ("BERT-1", {"postln_warm_linear": {"losses": line(8, 5.5, EPOCHS)}}, "inconclusive"),
-        ("X-2", {"rezero_nowarm": {"bleu": 20.0}}, "contradicted"),
-    ],
-)
+@pytest.mark.parametrize(("id", "changed", "verdict"), [
+    ("MT-1", {"postln_nowarm_literal": {"bleu": 1.0}}, "inconclusive"),  # it fails more than in the paper
+    ("MT-1", {"postln_nowarm_literal": {"bleu": 16.0}}, "contradicted"),
+    ("MT-2", {"postln_warm_short_high": {"bleu": 20.0}}, "contradicted"),
+    ("MT-3", {"postln_nowarm_sgd_literal": {"bleu": 3.0}}, "contradicted"),
+    ("MT-4", {"preln_nowarm": {"bleu": 30.0}}, "contradicted"),
+    ("MT-5", {"preln_nowarm": {**FAST, "bleus": [*line(0, 34.5, 10)[1:], *[34.5] * 6]}}, "inconclusive"),
+    ("MT-5", {"preln_nowarm": SLOW}, "contradicted"),
+    ("MT-6", {"postln_nowarm_radam": {"bleu": 20.0}}, "contradicted"),
+    ("MT-7", {"postln_nowarm_fixed": {"loss": 3.9}}, "contradicted"),
+    ("BERT-1", {"postln_warm_linear": {"losses": line(8, 5.5, EPOCHS)}}, "inconclusive"),
+    ("X-2", {"rezero_nowarm": {"bleu": 20.0}}, "contradicted"),
+])  # fmt: skip
 def test_what_lies_beyond_a_limit_is_not_reproduced(id: str, changed: Arms, verdict: str) -> None:
     assert on_paper(id, changed).verdict == verdict
 
@@ -172,15 +166,12 @@ def test_a_claim_that_runs_suggested_is_judged_on_new_ones_alone() -> None:
             assert judged.verdict == verdict
 
 
-@pytest.mark.parametrize(
-    ("encoder", "decoder", "seeds", "verdict"),
-    [
-        ("FAST", "SLOW", 5, "reproduced"),
-        ("SLOW", "SLOW", 5, "contradicted"),
-        ("FAST", "FAST", 5, "contradicted"),
-        ("FAST", "SLOW", 4, "inconclusive"),
-    ],
-)
+@pytest.mark.parametrize(("encoder", "decoder", "seeds", "verdict"), [
+    ("FAST", "SLOW", 5, "reproduced"),
+    ("SLOW", "SLOW", 5, "contradicted"),
+    ("FAST", "FAST", 5, "contradicted"),
+    ("FAST", "SLOW", 4, "inconclusive"),
+])  # fmt: skip
 def test_x6_and_x8d_compare_speed_at_one_rate(encoder: str, decoder: str, seeds: int, verdict: str) -> None:
     arms = {"postln_nowarm": "SLOW", "postln_warm_encoder": encoder, "postln_warm_decoder": decoder,
             "centred_nowarm": encoder}  # fmt: skip
@@ -280,18 +271,15 @@ def at_depths(setting: str, depths: dict[int, dict[str, float]], seeds: int = 5)
             for arm, bleu in arms.items() for seed in range(1, seeds + 1)]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("depths", "seeds", "verdict"),
-    [
-        ({6: BOTH, 12: ALONE, 18: BOTH}, 5, "reproduced"),
-        ({12: ALONE}, 5, "reproduced"),
-        ({6: BOTH, 12: ALONE}, 4, "inconclusive"),
-        ({6: BOTH, 12: BOTH, 18: BOTH}, 5, "contradicted"),
-        ({6: BOTH, 12: BOTH}, 5, "inconclusive"),
-        ({6: BOTH, 12: BOTH, 18: {"postln_warm": 33.0}}, 5, "inconclusive"),
-        ({}, 5, "not-run"),
-    ],
-)
+@pytest.mark.parametrize(("depths", "seeds", "verdict"), [
+    ({6: BOTH, 12: ALONE, 18: BOTH}, 5, "reproduced"),
+    ({12: ALONE}, 5, "reproduced"),
+    ({6: BOTH, 12: ALONE}, 4, "inconclusive"),
+    ({6: BOTH, 12: BOTH, 18: BOTH}, 5, "contradicted"),
+    ({6: BOTH, 12: BOTH}, 5, "inconclusive"),
+    ({6: BOTH, 12: BOTH, 18: {"postln_warm": 33.0}}, 5, "inconclusive"),
+    ({}, 5, "not-run"),
+])  # fmt: skip
 def test_one_depth_at_which_deepnorm_alone_trains_is_enough(depths, seeds: int, verdict: str) -> None:
     own = row("X-1", at_depths("iwslt", depths, seeds)).own
     both = [layers for layers, arms in depths.items() if len(arms) > 1]

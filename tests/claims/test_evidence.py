@@ -20,16 +20,13 @@ def ids(evidence: Evidence) -> set[str]:
     return {run.record.id for arm in evidence.arms.values() for run in arm.values()}
 
 
-@pytest.mark.parametrize(
-    ("changes", "own"),
-    [
-        ({"norm": "deepnorm"}, ["norm=deepnorm"]),
-        ({"init": "fairseq", "lr": 7e-3}, ["lr=0.007", "init=fairseq"]),
-        ({"exp": "toy_mine"}, ["no experiment of that name"]),
-        ({"precision": "bf16"}, []),  # how it was run does not matter, but a seed counts once
-        ({"schedule__step_epoch": 3, "schedule__anchor": 5}, []),  # which this tail does not read
-    ],
-)
+@pytest.mark.parametrize(("changes", "own"), [
+    ({"norm": "deepnorm"}, ["norm=deepnorm"]),
+    ({"init": "fairseq", "lr": 7e-3}, ["lr=0.007", "init=fairseq"]),
+    ({"exp": "toy_mine"}, ["no experiment of that name"]),
+    ({"precision": "bf16"}, []),  # how it was run does not matter, but a seed counts once
+    ({"schedule__step_epoch": 3, "schedule__anchor": 5}, []),  # which this tail does not read
+])  # fmt: skip
 def test_a_run_that_is_not_what_its_name_says_is_none(changes: dict[str, Any], own: list[str]) -> None:
     runs = [made(), made(**{"exp": "toy_postln_warm", **changes})]
     runs[1].record.id = "b"

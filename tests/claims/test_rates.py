@@ -28,20 +28,17 @@ def curve(*hits: int, seeds: int = 5, lowest: float = 1.0) -> Curve:
     return {lowest * 2.0**at: [80.0] * number + [0.0] * (seeds - number) for at, number in enumerate(hits)}
 
 
-@pytest.mark.parametrize(
-    ("warm", "none", "verdict", "needs"),
-    [
-        (curve(5, 5, 5, 0), curve(5, 0, 0, 0), REPRODUCED, None),
-        (curve(5, 5, 5, 5), curve(5, 0, 0, 0), REPRODUCED, None),  # LR50 above 8
-        (curve(5, 5, 5, 0), curve(0, 0, 0, 0), REPRODUCED, None),  # LR50 below 1
-        (curve(9, 9, 9, 0, seeds=9), curve(9, 9, 9, 0, seeds=9), INCONCLUSIVE, "18 seeds"),
-        (curve(*[9] * 3, *[0] * 3, seeds=9), curve(*[9] * 5, 0, seeds=9), CONTRADICTED, None),
-        (curve(5, 5, 5, 0), curve(5, 5, 2, 0), INCONCLUSIVE, "10 seeds"),
-        (curve(2, 2, 0, seeds=2), curve(2, 0, 0, seeds=2), INCONCLUSIVE, "5 seeds at 1, 2, 4"),
-        (curve(4, 4, 4, 0, seeds=4), curve(4, 0, 0, 0, seeds=4), INCONCLUSIVE, "5 seeds at 1, 2, 4, 8"),  # p = 0.029
-        (curve(5, 5), curve(5, 5), INCONCLUSIVE, "rates of Post-LN with warm-up above 2"),
-    ],
-)
+@pytest.mark.parametrize(("warm", "none", "verdict", "needs"), [
+    (curve(5, 5, 5, 0), curve(5, 0, 0, 0), REPRODUCED, None),
+    (curve(5, 5, 5, 5), curve(5, 0, 0, 0), REPRODUCED, None),  # LR50 above 8
+    (curve(5, 5, 5, 0), curve(0, 0, 0, 0), REPRODUCED, None),  # LR50 below 1
+    (curve(9, 9, 9, 0, seeds=9), curve(9, 9, 9, 0, seeds=9), INCONCLUSIVE, "18 seeds"),
+    (curve(*[9] * 3, *[0] * 3, seeds=9), curve(*[9] * 5, 0, seeds=9), CONTRADICTED, None),
+    (curve(5, 5, 5, 0), curve(5, 5, 2, 0), INCONCLUSIVE, "10 seeds"),
+    (curve(2, 2, 0, seeds=2), curve(2, 0, 0, seeds=2), INCONCLUSIVE, "5 seeds at 1, 2, 4"),
+    (curve(4, 4, 4, 0, seeds=4), curve(4, 0, 0, 0, seeds=4), INCONCLUSIVE, "5 seeds at 1, 2, 4, 8"),  # p = 0.029
+    (curve(5, 5), curve(5, 5), INCONCLUSIVE, "rates of Post-LN with warm-up above 2"),
+])  # fmt: skip
 def test_a_factor_in_lr50(warm: Curve, none: Curve, verdict: str, needs: str | None) -> None:
     finding = RateFactor((WARM, NONE)).judge(held({WARM: warm, NONE: none}))
     assert (finding.verdict, finding.needs) == (verdict, needs), finding.text
@@ -96,20 +93,17 @@ def at_best(first: dict[float, tuple[float, float]], second: float = 30.0, edge:
     return AtBestRates(("preln_nowarm", WARM)).judge(Evidence({}, {"preln_nowarm": rates, WARM: others}))
 
 
-@pytest.mark.parametrize(
-    ("first", "options", "verdict", "words"),
-    [
-        ({1.0: (29.5, 3.0)}, {}, REPRODUCED, "not better by 1"),
-        ({1.0: (33.0, 3.0)}, {}, REPRODUCED, "better by 1"),
-        ({1.0: (31.0, 3.0)}, {}, REPRODUCED, "may be better by 1"),
-        ({1.0: (28.0, 3.0)}, {}, CONTRADICTED, ""),
-        ({1.0: (29.05, 3.0)}, {}, INCONCLUSIVE, ""),
-        ({1.0: (33.0, 3.0), 2.0: (29.5, 2.0)}, {}, REPRODUCED, "(at 2 and 1)"),  # the lowest loss chooses
-        ({1.0: (29.5, 3.0)}, {"edge": True}, INCONCLUSIVE, "(at 1 and 1)"),  # the second may be better elsewhere
-        ({1.0: (29.5, 3.0)}, {"seeds": 4}, INCONCLUSIVE, "(at 1 and 1)"),
-        ({1.0: (96.0, 3.0)}, {"second": 96.0}, INCONCLUSIVE, ""),
-    ],
-)
+@pytest.mark.parametrize(("first", "options", "verdict", "words"), [
+    ({1.0: (29.5, 3.0)}, {}, REPRODUCED, "not better by 1"),
+    ({1.0: (33.0, 3.0)}, {}, REPRODUCED, "better by 1"),
+    ({1.0: (31.0, 3.0)}, {}, REPRODUCED, "may be better by 1"),
+    ({1.0: (28.0, 3.0)}, {}, CONTRADICTED, ""),
+    ({1.0: (29.05, 3.0)}, {}, INCONCLUSIVE, ""),
+    ({1.0: (33.0, 3.0), 2.0: (29.5, 2.0)}, {}, REPRODUCED, "(at 2 and 1)"),  # the lowest loss chooses
+    ({1.0: (29.5, 3.0)}, {"edge": True}, INCONCLUSIVE, "(at 1 and 1)"),  # the second may be better elsewhere
+    ({1.0: (29.5, 3.0)}, {"seeds": 4}, INCONCLUSIVE, "(at 1 and 1)"),
+    ({1.0: (96.0, 3.0)}, {"second": 96.0}, INCONCLUSIVE, ""),
+])  # fmt: skip
 def test_not_worse_at_the_best_rates(first, options, verdict, words) -> None:
     finding = at_best(first, **options)
     assert finding.verdict == verdict and words in finding.text

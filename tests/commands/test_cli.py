@@ -49,47 +49,44 @@ def command(*arguments: str, **variables: str) -> subprocess.CompletedProcess[st
                           env=environment(**variables), check=False)  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("run", "exp: no experiment is given; use exp=NAME"),
-        ("run exp=toy", "exp: there is no 'toy'; nearest: toy_postln_nowarm, toy_postln_warm, toy_preln_nowarm, "),
-        (f"run {TOY} exp=null", "a group (data, exp, model, norm, ...) expects the name of one of its files, not null"),
-        ("run toy_preln_warm", "expected key=value, got 'toy_preln_warm' (an experiment is exp=NAME)"),
-        (f"run {TOY} norm=prelm", "norm: there is no 'prelm'; nearest: preln"),
-        (f"run {TOY} norm=own", "norm.file: give norm=NAME norm.file=PATH"),
-        (f"run {TOY} warmup=10", "warmup: no such option; nearest: schedule.warmup_updates (ln-repro run exp=NAME"),
-        (f"run {TOY} epochs=3", "epochs: no such option; nearest: eval.epochs, schedule.step_epoch, train.max_epoch ("),
-        (f"run {TOY} +new=1", "new: no such option"),
-        (f"run {TOY} lr=${{nope}}", "Interpolation key 'nope' not found"),
-        (f"run {TOY} seed=1,2", "seed=1,2: expected one value; `ln-repro run -m` takes several, a sweep rates=A,B and"),
-        (f"run {TOY} data.source=a'b", 'expected key=value, got "data.source=a\'b" (special characters need quotes '),
-        (f"run {TOY} data.only=test", "data.only: a run needs the whole corpus"),
-        (f"run -m {TOY} hydra/launcher=submitit_slurm", "hydra/launcher: is not for one run; see `ln-repro sweep "),
-        (f"run {TOY} hydra.run.dir=here", "hydra.run.dir: has no effect: Hydra only composes the settings; runs are "),
-        (f"run {TOY} tracker.project=a/b", "tracker.project: "),
-        (f"run {TOY} --cgf job", "unrecognized arguments: --cgf"),
-        (f"run {TOY} --config-dir=", "argument --config-dir: is empty; name a folder"),
-        (f"run {TOY} --config-dir nowhere", "--config-dir: nowhere is not a folder"),
-        ("run -m exp=glob(nope_*)", "no experiment matches exp=glob(nope_*)"),
-        ("rum", "argument COMMAND: invalid choice: 'rum'"),
-        ("", "expected a COMMAND (ln-repro --help)"),
-        ("--verson", "unrecognized arguments: --verson (ln-repro --help)"),
-        ("sweep grid=rates warmup=10", "warmup: no such option; nearest: schedule.warmup_updates ("),
-        ("claims --records .", "--records: . has no records (SETTING.jsonl, "),
-        ("status two\nlines", "expected key=value, got 'two\\nlines'"),
-        ("status --only nothing", "--only and --except select runs of a grid: add grid=NAME"),
-        ("cancel toy_preln_warm-s1-0123456789 --only nothing", "--only and --except select runs of a grid: add grid="),
-        ("theory --seeds 1", "--seeds: expected at least 10, which a verdict needs, got 1"),
-        ("sync nowhere", "nowhere: not a run directory"),
-        ("data", "the following arguments are required: action"),
-        ("data prepare", "data: no corpus is given; use data=NAME (toy, "),
-        ("data prepare data=toy lr=3", "lr=3: not for a corpus; expected data=NAME, data.KEY=VALUE or paths.data=DIR"),
-        ("collect --records ", "argument --records: is empty; name a folder"),
-        (f"LN_REPRO_RUNS= run {TOY}", "paths.runs: is empty; name a folder (unset LN_REPRO_RUNS for ./runs)"),
-        ("LN_REPRO_RUNS= status", "LN_REPRO_RUNS: is empty; name a folder"),
-    ],
-)
+@pytest.mark.parametrize(("line", "message"), [
+    ("run", "exp: no experiment is given; use exp=NAME"),
+    ("run exp=toy", "exp: there is no 'toy'; nearest: toy_postln_nowarm, toy_postln_warm, toy_preln_nowarm, "),
+    (f"run {TOY} exp=null", "a group (data, exp, model, norm, ...) expects the name of one of its files, not null"),
+    ("run toy_preln_warm", "expected key=value, got 'toy_preln_warm' (an experiment is exp=NAME)"),
+    (f"run {TOY} norm=prelm", "norm: there is no 'prelm'; nearest: preln"),
+    (f"run {TOY} norm=own", "norm.file: give norm=NAME norm.file=PATH"),
+    (f"run {TOY} warmup=10", "warmup: no such option; nearest: schedule.warmup_updates (ln-repro run exp=NAME"),
+    (f"run {TOY} epochs=3", "epochs: no such option; nearest: eval.epochs, schedule.step_epoch, train.max_epoch ("),
+    (f"run {TOY} +new=1", "new: no such option"),
+    (f"run {TOY} lr=${{nope}}", "Interpolation key 'nope' not found"),
+    (f"run {TOY} seed=1,2", "seed=1,2: expected one value; `ln-repro run -m` takes several, a sweep rates=A,B and"),
+    (f"run {TOY} data.source=a'b", 'expected key=value, got "data.source=a\'b" (special characters need quotes '),
+    (f"run {TOY} data.only=test", "data.only: a run needs the whole corpus"),
+    (f"run -m {TOY} hydra/launcher=submitit_slurm", "hydra/launcher: is not for one run; see `ln-repro sweep "),
+    (f"run {TOY} hydra.run.dir=here", "hydra.run.dir: has no effect: Hydra only composes the settings; runs are "),
+    (f"run {TOY} tracker.project=a/b", "tracker.project: "),
+    (f"run {TOY} --cgf job", "unrecognized arguments: --cgf"),
+    (f"run {TOY} --config-dir=", "argument --config-dir: is empty; name a folder"),
+    (f"run {TOY} --config-dir nowhere", "--config-dir: nowhere is not a folder"),
+    ("run -m exp=glob(nope_*)", "no experiment matches exp=glob(nope_*)"),
+    ("rum", "argument COMMAND: invalid choice: 'rum'"),
+    ("", "expected a COMMAND (ln-repro --help)"),
+    ("--verson", "unrecognized arguments: --verson (ln-repro --help)"),
+    ("sweep grid=rates warmup=10", "warmup: no such option; nearest: schedule.warmup_updates ("),
+    ("claims --records .", "--records: . has no records (SETTING.jsonl, "),
+    ("status two\nlines", "expected key=value, got 'two\\nlines'"),
+    ("status --only nothing", "--only and --except select runs of a grid: add grid=NAME"),
+    ("cancel toy_preln_warm-s1-0123456789 --only nothing", "--only and --except select runs of a grid: add grid="),
+    ("theory --seeds 1", "--seeds: expected at least 10, which a verdict needs, got 1"),
+    ("sync nowhere", "nowhere: not a run directory"),
+    ("data", "the following arguments are required: action"),
+    ("data prepare", "data: no corpus is given; use data=NAME (toy, "),
+    ("data prepare data=toy lr=3", "lr=3: not for a corpus; expected data=NAME, data.KEY=VALUE or paths.data=DIR"),
+    ("collect --records ", "argument --records: is empty; name a folder"),
+    (f"LN_REPRO_RUNS= run {TOY}", "paths.runs: is empty; name a folder (unset LN_REPRO_RUNS for ./runs)"),
+    ("LN_REPRO_RUNS= status", "LN_REPRO_RUNS: is empty; name a folder"),
+])  # fmt: skip
 def test_wrong_input_is_one_line_exit_code_2_and_nothing_written(line, message, empty_place, monkeypatch, refused):
     words = line.split(" ") if line else []
     if line.startswith("LN_REPRO_"):
@@ -115,19 +112,15 @@ def test_a_folder_of_runs_that_is_a_file_is_one_line(line, empty_place, monkeypa
     assert "link is a link to unmounted, which does not exist; name a folder" in refused(line)
 
 
-@pytest.mark.parametrize(
-    ("error", "code", "said"),
-    [
-        (LnReproError("the trainer failed (see train.log)"), 1, "ln-repro: the trainer failed (see train.log)\n"),
-        (LnReproError("two\nlines"), 1, "ln-repro: two\\nlines\n"),
-        (UserError("wrong"), 2, "ln-repro: wrong\n"),
-        (OSError(28, "No space left on device", "/a\nfile"), 1, "ln-repro: No space left on device: /a\\nfile\n"),
-        (ValueError("bug"), 1, "ln-repro: unexpected ValueError: bug (see "),
-        (Interrupted("saved"), 130, "ln-repro: saved\n"),
-        (KeyboardInterrupt(), 130, "ln-repro: interrupted; run the same command again to continue\n"),
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize(("error", "code", "said"), [
+    (LnReproError("the trainer failed (see train.log)"), 1, "ln-repro: the trainer failed (see train.log)\n"),
+    (LnReproError("two\nlines"), 1, "ln-repro: two\\nlines\n"),
+    (UserError("wrong"), 2, "ln-repro: wrong\n"),
+    (OSError(28, "No space left on device", "/a\nfile"), 1, "ln-repro: No space left on device: /a\\nfile\n"),
+    (ValueError("bug"), 1, "ln-repro: unexpected ValueError: bug (see "),
+    (Interrupted("saved"), 130, "ln-repro: saved\n"),
+    (KeyboardInterrupt(), 130, "ln-repro: interrupted; run the same command again to continue\n"),
+], ids=repr)  # fmt: skip
 def test_what_ends_a_run_has_its_exit_code_and_an_interruption_ends_those_after_it(error, code, said, runs, call):
     runs.error = error
     for words, last in (([TOY], ""), (["-m", TOY, "seed=1,2"], "" if code == 130 else "/runs/toy_preln_nowarm-s2\n")):
@@ -201,17 +194,14 @@ def test_experiments_of_ones_own_are_run_listed_shown_and_swept(own, runs, call)
     assert call("run", "exp=mine_postln_warm")[0] == 2  # found only where it is asked for
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "grid/mine.yaml.arms: is not set"),
-        (b"arms: [postln_warm]\nrate: 3", "mine.yaml.rate: no such option; nearest: rates"),
-        (b"arms: [postln_warm]\noverrides: [[seed=3]]", "seed: a grid numbers its seeds"),
-        (b"- postln_warm", "mine.yaml: expected keys with values, found a list"),
-        (b"arms: [postln_warm]\nrates: [1e-3, x]", "mine.yaml.rates.list[float].1: input should be a valid number"),
-        (b"arms: [\xff]", "mine.yaml: settings must be UTF-8 text, but 'utf-8' codec can't decode"),
-    ],
-)
+@pytest.mark.parametrize(("content", "message"), [
+    (b"", "grid/mine.yaml.arms: is not set"),
+    (b"arms: [postln_warm]\nrate: 3", "mine.yaml.rate: no such option; nearest: rates"),
+    (b"arms: [postln_warm]\noverrides: [[seed=3]]", "seed: a grid numbers its seeds"),
+    (b"- postln_warm", "mine.yaml: expected keys with values, found a list"),
+    (b"arms: [postln_warm]\nrates: [1e-3, x]", "mine.yaml.rates.list[float].1: input should be a valid number"),
+    (b"arms: [\xff]", "mine.yaml: settings must be UTF-8 text, but 'utf-8' codec can't decode"),
+])  # fmt: skip
 def test_a_grid_of_ones_own_that_cannot_be_used_is_one_line(content, message, refused):
     Path("own/grid").mkdir(parents=True)
     Path("own/grid/mine.yaml").write_bytes(content)

@@ -52,17 +52,14 @@ def test_folders_that_cannot_be_written_to_are_found(examined, monkeypatch, tmp_
     assert code == 1 and "data: not writable  ->  set LN_REPRO_RUNS and LN_REPRO_DATA" in out
 
 
-@pytest.mark.parametrize(
-    ("changes", "line", "advice", "code"),
-    [
-        ({"fairseq": None}, "FAIL fairseq  not installed", "pip install --no-deps fairseq==0.12.2", 1),
-        ({"python": (3, 14, 0)}, "FAIL python", "3.11, 3.12 or 3.13", 1),
-        ({"free GiB": 1}, "FAIL disk     1 GiB free", "LN_REPRO_RUNS", 1),
-        ({"torch exits with": 1}, "FAIL torch    cannot be imported", "pip install 'torch", 1),
-        ({"gpu": OLD_DRIVER}, "FAIL gpu      /dev/nvidia0 exists", "or use train.device=cpu", 1),
-        ({"wandb": None}, "-    wandb    not installed", "tracker=none", 0),
-    ],
-)
+@pytest.mark.parametrize(("changes", "line", "advice", "code"), [
+    ({"fairseq": None}, "FAIL fairseq  not installed", "pip install --no-deps fairseq==0.12.2", 1),
+    ({"python": (3, 14, 0)}, "FAIL python", "3.11, 3.12 or 3.13", 1),
+    ({"free GiB": 1}, "FAIL disk     1 GiB free", "LN_REPRO_RUNS", 1),
+    ({"torch exits with": 1}, "FAIL torch    cannot be imported", "pip install 'torch", 1),
+    ({"gpu": OLD_DRIVER}, "FAIL gpu      /dev/nvidia0 exists", "or use train.device=cpu", 1),
+    ({"wandb": None}, "-    wandb    not installed", "tracker=none", 0),
+])  # fmt: skip
 def test_what_is_wrong_has_advice_and_if_needed_decides_the_exit_code(changes, line, advice, code, examined):
     found, out = examined(changes)
     (said,) = (each for each in out.splitlines() if each.startswith(line))

@@ -26,16 +26,12 @@ def get(urls: list[str], target: Path) -> None:
     download(raw, target, SHA256, "get it by hand and give data.source=PATH", lambda line: None)
 
 
-@pytest.mark.parametrize(
-    ("part", "path", "asked"),
-    [
-        (b"", "cut", [None, f"bytes={len(CONTENT) // 2}-"]),
-        (CONTENT[:1000], "good", ["bytes=1000-"]),
-        (CONTENT, "good", [f"bytes={len(CONTENT)}-"]),
-        (b"something else", "good", ["bytes=14-", None]),
-    ],
-    ids=["cut", "begun", "complete", "other"],
-)
+@pytest.mark.parametrize(("part", "path", "asked"), [
+    (b"", "cut", [None, f"bytes={len(CONTENT) // 2}-"]),
+    (CONTENT[:1000], "good", ["bytes=1000-"]),
+    (CONTENT, "good", [f"bytes={len(CONTENT)}-"]),
+    (b"something else", "good", ["bytes=14-", None]),
+], ids=["cut", "begun", "complete", "other"])  # fmt: skip
 def test_a_transfer_that_broke_off_now_or_earlier_is_resumed_or_begun_anew(server, root, part, path, asked):
     root.mkdir(parents=True)
     target = root / "file.bin"

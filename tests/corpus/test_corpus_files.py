@@ -54,19 +54,16 @@ def test_no_more_merges_are_learnt_than_a_text_has(made, text):
     assert made("files", **text).codes == ""
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("valid.en", b"One.\n\nThree.\n", r"valid\.en:2: the line '' has no printable text"),
-        ("test.en", b"One.\n\x01\x02\nThree.\n", r"test\.en:2: the line '\\x01\\x02' has no .* text; remove the sent"),
-        ("test.en", b"One.\nTwo.\n" + b"a " * 1_024, r"test\.en:3: the line 'a a .*' has 1024 subwords, more"),
-        ("train.en", "One.\nTwö.\n3.".encode("latin-1"), r"train\.en:2: not valid UTF-8; convert the file to UTF-8"),
-        ("train.en", "One.\nTwo.\n3.".encode("utf-16-le"), r"train\.en: looks like UTF-16; convert the file to UTF-8"),
-        ("train.en", b"One.\nTwo.\n3\n4\n5\n", r"train\.nl has 3 lines, .*train\.en has 5 lines"),
-        ("train.en", b"\n\n\n", r"files: train: no sentence pair is left; give data\.train=PREFIX"),
-        ("valid.en.gz", b"\x1f\x8b\x08 no", r"valid\.en\.gz: damaged or incomplete"),
-    ],
-)
+@pytest.mark.parametrize(("name", "content", "message"), [
+    ("valid.en", b"One.\n\nThree.\n", r"valid\.en:2: the line '' has no printable text"),
+    ("test.en", b"One.\n\x01\x02\nThree.\n", r"test\.en:2: the line '\\x01\\x02' has no .* text; remove the sent"),
+    ("test.en", b"One.\nTwo.\n" + b"a " * 1_024, r"test\.en:3: the line 'a a .*' has 1024 subwords, more"),
+    ("train.en", "One.\nTwö.\n3.".encode("latin-1"), r"train\.en:2: not valid UTF-8; convert the file to UTF-8"),
+    ("train.en", "One.\nTwo.\n3.".encode("utf-16-le"), r"train\.en: looks like UTF-16; convert the file to UTF-8"),
+    ("train.en", b"One.\nTwo.\n3\n4\n5\n", r"train\.nl has 3 lines, .*train\.en has 5 lines"),
+    ("train.en", b"\n\n\n", r"files: train: no sentence pair is left; give data\.train=PREFIX"),
+    ("valid.en.gz", b"\x1f\x8b\x08 no", r"valid\.en\.gz: damaged or incomplete"),
+])  # fmt: skip
 def test_text_that_is_refused(made, root, text, name, content, message):
     folder = text["train"].parent
     for path in folder.glob(f"{name.removesuffix('.gz')}*"):

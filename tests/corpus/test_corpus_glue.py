@@ -62,13 +62,10 @@ def test_merges_and_dictionary_of_another_corpus_are_taken(made, root, glue, sma
         made("mrpc", source=glue, vocabulary="sha256:0123", **SIDES)
 
 
-@pytest.mark.parametrize(
-    ("lines", "told"),
-    [
-        ((), r"train\.tsv:1: no column '#1 String', which mrpc has"),
-        ((*MRPC, "2\t1\t2\tA.\tB."), r"train\.tsv:4: expected 5 columns with two sentences and one of 0, 1"),
-    ],
-)
+@pytest.mark.parametrize(("lines", "told"), [
+    ((), r"train\.tsv:1: no column '#1 String', which mrpc has"),
+    ((*MRPC, "2\t1\t2\tA.\tB."), r"train\.tsv:4: expected 5 columns with two sentences and one of 0, 1"),
+])  # fmt: skip
 def test_what_is_not_glues_is_refused_by_line(made, glue, lines, told):
     write(glue / "MRPC" / "train.tsv", *lines)
     with pytest.raises(UserError, match=told):

@@ -36,20 +36,17 @@ def test_a_published_corpus_is_known_by_its_checksums_before_its_files_are_there
         made(name, source=tmp_path, **sides)
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "message"),
-    [
-        ("toy", {"source": "x"}, r"data\.source: toy has its own text; use data=files or data=text"),
-        ("multi30k", {"valid": "x"}, r"data\.valid: multi30k has its own text"),
-        ("toy", {"source_lang": "en"}, "must differ; got en and en"),
-        ("toy", {"target_lang": "fr"}, "toy is in de and en; got de and fr"),
-        ("rte", {"only": "test"}, r"data\.only: rte has no test set; leave it out"),
-        ("files", {}, r"data\.train: is not given; give data\.train=PREFIX"),
-        ("files", {"only": "test", "test": "no/x"}, r"no/x\.de, no/x\.en: not found; give data\.train=PREFIX"),
-        ("text", {"source_lang": "en", "train": "no/x"}, r"no/x: not found; give data\.train=FILE"),
-        ("text", {"train": "x"}, "text is in one language, give it twice; got de and en"),
-    ],
-)
+@pytest.mark.parametrize(("name", "options", "message"), [
+    ("toy", {"source": "x"}, r"data\.source: toy has its own text; use data=files or data=text"),
+    ("multi30k", {"valid": "x"}, r"data\.valid: multi30k has its own text"),
+    ("toy", {"source_lang": "en"}, "must differ; got en and en"),
+    ("toy", {"target_lang": "fr"}, "toy is in de and en; got de and fr"),
+    ("rte", {"only": "test"}, r"data\.only: rte has no test set; leave it out"),
+    ("files", {}, r"data\.train: is not given; give data\.train=PREFIX"),
+    ("files", {"only": "test", "test": "no/x"}, r"no/x\.de, no/x\.en: not found; give data\.train=PREFIX"),
+    ("text", {"source_lang": "en", "train": "no/x"}, r"no/x: not found; give data\.train=FILE"),
+    ("text", {"train": "x"}, "text is in one language, give it twice; got de and en"),
+])  # fmt: skip
 def test_settings_that_a_corpus_does_not_have_are_refused(made, name, options, message):
     with pytest.raises(UserError, match=message):
         made(name, **options)

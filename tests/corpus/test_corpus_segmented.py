@@ -102,15 +102,12 @@ OTHER = r": not the published file of iwslt14, expected unpacked-sha256:"
 NOT_BPE = r": the line '.*' is not in lower-case BPE by the given merges, which make '"
 
 
-@pytest.mark.parametrize(
-    ("name", "change", "message"),
-    [
-        ("valid.de", lambda text: text.replace("word", "wort"), rf"valid\.de{OTHER}"),
-        ("code", lambda text: text + "q x\n", rf"code{OTHER}"),
-        ("train.en", lambda text: text.replace("@@ ", "", 1), rf"train\.en:\d+{NOT_BPE}"),
-        ("train.de", str.upper, rf"train\.de:1{NOT_BPE}"),
-    ],
-)
+@pytest.mark.parametrize(("name", "change", "message"), [
+    ("valid.de", lambda text: text.replace("word", "wort"), rf"valid\.de{OTHER}"),
+    ("code", lambda text: text + "q x\n", rf"code{OTHER}"),
+    ("train.en", lambda text: text.replace("@@ ", "", 1), rf"train\.en:\d+{NOT_BPE}"),
+    ("train.de", str.upper, rf"train\.de:1{NOT_BPE}"),
+])  # fmt: skip
 def test_other_text_is_refused_in_one_line(folder, root, name, change, message):
     data, path = of(folder), folder / name
     path.write_text(change(path.read_text("utf-8")), "utf-8")

@@ -17,19 +17,16 @@ from tests.corpus.conftest import write
 from tests.waiting import until
 
 
-@pytest.mark.parametrize(
-    ("lang", "text", "expected"),
-    [
-        ("en", "He lives in the U.S.", "He lives in the U.S ."),  # the last word always loses its stop
-        ("en", "The U.S. is large.", "The U.S. is large ."),
-        ("en", "See No. 5 now.", "See No. 5 now ."),  # an abbreviation before a number only
-        ("en", "No. Never.", "No . Never ."),
-        ("de", "Das ist Dr. Müller.", "Das ist Dr. Müller ."),
-        ("de", "Wir sahen Dr.", "Wir sahen Dr ."),
-        ("en", "It's 5,300, isn't it?", "It &apos;s 5,300 , isn &apos;t it ?"),
-        ("en", "Wait... [sic] & <b>", "Wait ... &#91; sic &#93; &amp; &lt; b &gt;"),
-    ],
-)
+@pytest.mark.parametrize(("lang", "text", "expected"), [
+    ("en", "He lives in the U.S.", "He lives in the U.S ."),  # the last word always loses its stop
+    ("en", "The U.S. is large.", "The U.S. is large ."),
+    ("en", "See No. 5 now.", "See No. 5 now ."),  # an abbreviation before a number only
+    ("en", "No. Never.", "No . Never ."),
+    ("de", "Das ist Dr. Müller.", "Das ist Dr. Müller ."),
+    ("de", "Wir sahen Dr.", "Wir sahen Dr ."),
+    ("en", "It's 5,300, isn't it?", "It &apos;s 5,300 , isn &apos;t it ?"),
+    ("en", "Wait... [sic] & <b>", "Wait ... &#91; sic &#93; &amp; &lt; b &gt;"),
+])  # fmt: skip
 def test_full_stops_and_escapes(lang, text, expected):
     assert tokeniser(lang, Style())(text) == expected
 

@@ -53,15 +53,12 @@ def test_a_scheme_of_ones_own_trains_and_decodes_and_is_known_by_its_content(com
     assert status == 0 and "already finished" in error
 
 
-@pytest.mark.parametrize(
-    ("overrides", "message"),
-    [
-        ("norm=Mine norm.file=none.py", "norm.file: {here}/none.py cannot be read (No such file or directory)"),
-        ("norm.file=mine.py", "norm.file: give norm=NAME norm.file=PATH"),
-        ("norm=Mine", "(norm.file=PATH gives a file of your own)"),
-        ("norm=Yours norm.file=mine.py", "norm.file: {here}/mine.py defines no class 'Yours'; it defines Mine"),
-    ],
-)
+@pytest.mark.parametrize(("overrides", "message"), [
+    ("norm=Mine norm.file=none.py", "norm.file: {here}/none.py cannot be read (No such file or directory)"),
+    ("norm.file=mine.py", "norm.file: give norm=NAME norm.file=PATH"),
+    ("norm=Mine", "(norm.file=PATH gives a file of your own)"),
+    ("norm=Yours norm.file=mine.py", "norm.file: {here}/mine.py defines no class 'Yours'; it defines Mine"),
+])  # fmt: skip
 @pytest.mark.parametrize("command", ["run exp=toy_preln_nowarm", "sweep grid=design --only *_preln_warm --dry-run"])
 def test_a_file_without_the_scheme_is_one_line(command, overrides, message, empty_place, refused):
     (empty_place / "mine.py").write_text(OWN)
@@ -69,37 +66,22 @@ def test_a_file_without_the_scheme_is_one_line(command, overrides, message, empt
     assert [path.name for path in empty_place.iterdir()] == ["mine.py"]
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("class Mine: pass", "Mine in {file} is not a subclass of ln_repro.model.Residual"),
-        ("from ln_repro.model import *\nclass Mine(Residual): pass", "Mine in {file} defines no forward("),
-        (OWN.replace("x + ", "x +* "), "{file} fails with SyntaxError: "),
-        (OWN.replace("self.drop", "math.sqrt"), "{file}, line 8, fails with NameError: name 'math' is not defined"),
-        (OWN.replace("return", "y ="), "Mine.forward in {file} returns a NoneType for self_attn of layer 0;"),
-        (OWN.replace("x + self", "x[0]  # "), "{file} returns a tensor of shape (2, 64) for self_attn of layer 0;"),
-        (
-            OWN.replace("x + ", "x / 0 + "),
-            "shape (5, 2, 64) with numbers that are not finite for self_attn of layer 0;",
-        ),
-        (
-            OWN.replace("return x + self", "x += self").replace("norm(x)))", "norm(x)))\n        return x"),
-            "{file} fails with RuntimeError: one of the variables needed for gradient computation has been modified",
-        ),
-        (
-            OWN.replace("return", "self.calls = getattr(self, 'calls', 0) + 1\n        return"),
-            "Mine.forward in {file} changes 'calls', which a checkpoint would lack",
-        ),
-        (
-            OWN.replace("return", "self.after = self.new_norm(64)\n        return"),
-            "Mine.forward in {file} makes 'after.weight', which a checkpoint would lack",
-        ),
-        (
-            OWN.replace("x + ", "x[:5] + "),
-            "{file}, line 8, fails with RuntimeError: The size of tensor a (5) must match",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), [
+    ("class Mine: pass", "Mine in {file} is not a subclass of ln_repro.model.Residual"),
+    ("from ln_repro.model import *\nclass Mine(Residual): pass", "Mine in {file} defines no forward("),
+    (OWN.replace("x + ", "x +* "), "{file} fails with SyntaxError: "),
+    (OWN.replace("self.drop", "math.sqrt"), "{file}, line 8, fails with NameError: name 'math' is not defined"),
+    (OWN.replace("return", "y ="), "Mine.forward in {file} returns a NoneType for self_attn of layer 0;"),
+    (OWN.replace("x + self", "x[0]  # "), "{file} returns a tensor of shape (2, 64) for self_attn of layer 0;"),
+    (OWN.replace("x + ", "x / 0 + "), "shape (5, 2, 64) with numbers that are not finite for self_attn of layer 0;"),
+    (OWN.replace("return x + self", "x += self").replace("norm(x)))", "norm(x)))\n        return x"),
+     "{file} fails with RuntimeError: one of the variables needed for gradient computation has been modified"),
+    (OWN.replace("return", "self.calls = getattr(self, 'calls', 0) + 1\n        return"),
+     "Mine.forward in {file} changes 'calls', which a checkpoint would lack"),
+    (OWN.replace("return", "self.after = self.new_norm(64)\n        return"),
+     "Mine.forward in {file} makes 'after.weight', which a checkpoint would lack"),
+    (OWN.replace("x + ", "x[:5] + "), "{file}, line 8, fails with RuntimeError: The size of tensor a (5) must match"),
+])  # fmt: skip
 def test_a_mistake_in_a_scheme_is_found_before_anything_is_prepared(text, message, empty_place, refused):
     (empty_place / "mine.py").write_text(text)
     error = refused("run exp=toy_preln_nowarm norm=Mine norm.file=mine.py", "norm.file: ")

@@ -125,15 +125,12 @@ def test_killed_and_resumed_with_another_name_of_the_start_it_is_the_same_run(wh
     assert folder.name == whole.folder.name and outcome(folder) == outcome(whole.folder)
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (["start={run}@7"], "has no weights of epoch 7; it has those of 1, 2"),
-        (["start=nowhere@1"], "start: nowhere: not a run directory, nor a run under"),
-        (["start={run}@2", "norm=postln"], "has norm=preln, this run has postln; they must be equal"),
-        (["start={tuned}@1"], "is a run of task=classification; give start=RUN@EPOCH"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "message"), [
+    (["start={run}@7"], "has no weights of epoch 7; it has those of 1, 2"),
+    (["start=nowhere@1"], "start: nowhere: not a run directory, nor a run under"),
+    (["start={run}@2", "norm=postln"], "has norm=preln, this run has postln; they must be equal"),
+    (["start={tuned}@1"], "is a run of task=classification; give start=RUN@EPOCH"),
+])  # fmt: skip
 def test_a_start_that_does_not_fit_is_one_line(whole, pretrained, refusal, settings, message):
     places = {"run": pretrained.folder, "tuned": whole.folder}
     assert message in refusal(*(setting.format(**places) for setting in settings))

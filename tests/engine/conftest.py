@@ -48,15 +48,11 @@ SETTINGS = SMALL | {
 }  # fmt: skip
 ROWS = {
     "warm": {"lr": 2e-3},
-    "capped": {
-        "schedule__decay": "step",
-        "schedule__step_update": 8,
-        "schedule__step_reset": "optimizer",
-        "optimizer__max_relative_update": 1e-2,
-    },
+    "capped": {"schedule__decay": "step", "schedule__step_update": 8, "schedule__step_reset": "optimizer",
+               "optimizer__max_relative_update": 1e-2},
     "sgd": {"optimizer__name": "sgd", "optimizer__betas": None, "optimizer__eps": None, "lr": 0.02},
     "part": {"schedule__part": "decoder", "optimizer__equal_layer_norms": True, "train__clip_norm": 0.5},
-}
+}  # fmt: skip
 """Settings in which the runs of a stack differ."""
 
 

@@ -80,15 +80,12 @@ XAVIER = (2 / (WIDTH + FFN)) ** 0.5
 SHAPE = {"norm": "preln", "layers": 2, "width": WIDTH, "ffn": FFN, "heads": 4}
 
 
-@pytest.mark.parametrize(
-    ("name", "query", "value", "ffn1", "uniform"),
-    [
-        ("xavier_legacy", WIDTH**-0.5 / 2**0.5, WIDTH**-0.5 / 2**0.5, XAVIER, True),
-        ("xavier", WIDTH**-0.5, WIDTH**-0.5, XAVIER, False),
-        ("theory", 0.0, WIDTH**-0.5, XAVIER, False),
-        ("fairseq", WIDTH**-0.5 / 2**0.5, WIDTH**-0.5 / 2**0.5, (3 * WIDTH) ** -0.5, True),
-    ],
-)
+@pytest.mark.parametrize(("name", "query", "value", "ffn1", "uniform"), [
+    ("xavier_legacy", WIDTH**-0.5 / 2**0.5, WIDTH**-0.5 / 2**0.5, XAVIER, True),
+    ("xavier", WIDTH**-0.5, WIDTH**-0.5, XAVIER, False),
+    ("theory", 0.0, WIDTH**-0.5, XAVIER, False),
+    ("fairseq", WIDTH**-0.5 / 2**0.5, WIDTH**-0.5 / 2**0.5, (3 * WIDTH) ** -0.5, True),
+])  # fmt: skip
 def test_scales_and_shapes_of_the_distributions(build_model, name, query, value, ffn1, uniform):
     layer = build_model(100, init=name, **SHAPE).decoder.stack.layers[1]
     for attention in (layer.self_attn, layer.cross_attn):
@@ -124,15 +121,12 @@ def linear(layers, width, ffn, attentions=1, feed_forwards=1):
     return VOCABULARY * width + layers * (attentions * attention + feed_forwards * feed_forward)
 
 
-@pytest.mark.parametrize(
-    ("name", "heads", "parameters"),
-    [
-        ("iwslt_postln_warm", 4, linear(6, 512, 1024, 3, 2) + 30 * 2 * 512),
-        ("wmt_preln_nowarm", 8, linear(6, 512, 2048, 3, 2) + 32 * 2 * 512),
-        ("bert_preln_warm_linear", 12, linear(12, 768, 3072) + 25 * 2 * 768),
-        ("rte_postln_nowarm_linear", 12, linear(12, 768, 3072) + 24 * 2 * 768 + 2 * 769),
-    ],
-)
+@pytest.mark.parametrize(("name", "heads", "parameters"), [
+    ("iwslt_postln_warm", 4, linear(6, 512, 1024, 3, 2) + 30 * 2 * 512),
+    ("wmt_preln_nowarm", 8, linear(6, 512, 2048, 3, 2) + 32 * 2 * 512),
+    ("bert_preln_warm_linear", 12, linear(12, 768, 3072) + 25 * 2 * 768),
+    ("rte_postln_nowarm_linear", 12, linear(12, 768, 3072) + 24 * 2 * 768 + 2 * 769),
+])  # fmt: skip
 def test_an_experiment_has_the_papers_model(name, heads, parameters):
     """The settings of all experiments are those of the hashes in tests/experiment/test_compose.py."""
     experiment = resolve_precision(build(compose([f"exp={name}", "train.device=cpu"])))

@@ -270,16 +270,13 @@ def places(layers):
     return place(layers), place(layers, decoder=True), place(layers, alone=True)
 
 
-@pytest.mark.parametrize(
-    ("norm", "layers", "encoder", "decoder", "alone"),
-    [
-        ("deepnorm", 6, 0.4970, 0.3433, 48**-0.25),
-        ("deepnorm", 100, 0.2063, 0.1699, 800**-0.25),
-        ("subln", 6, 1.547, 1.700, math.sqrt(math.log(12))),
-        ("subln", 18, 2.1826, 1.9973, math.sqrt(math.log(36))),
-        ("tfixup", 6, 0.4281, 0.3689, 0.4281),
-    ],
-)
+@pytest.mark.parametrize(("norm", "layers", "encoder", "decoder", "alone"), [
+    ("deepnorm", 6, 0.4970, 0.3433, 48**-0.25),
+    ("deepnorm", 100, 0.2063, 0.1699, 800**-0.25),
+    ("subln", 6, 1.547, 1.700, math.sqrt(math.log(12))),
+    ("subln", 18, 2.1826, 1.9973, math.sqrt(math.log(36))),
+    ("tfixup", 6, 0.4281, 0.3689, 0.4281),
+])  # fmt: skip
 def test_the_gains_are_those_of_the_papers(norm, layers, encoder, decoder, alone):
     gains = [SCHEMES[norm].gain(where) for where in places(layers)]
     assert gains == pytest.approx([encoder, decoder, alone], abs=1e-3)

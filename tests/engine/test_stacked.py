@@ -64,14 +64,11 @@ def approximately(losses, precision="fp32"):
 OFTEN = {("postln", "fp32"), ("preln", "fp32"), ("preln", "bf16"), ("admin", "fp32"), ("ngpt", "bf16")}
 
 
-@pytest.mark.parametrize(
-    ("norm", "precision"),
-    [
-        pytest.param(norm, precision, marks=() if (norm, precision) in OFTEN else pytest.mark.slow)
-        for norm in SCHEMES
-        for precision in ("fp32", "bf16")
-    ],
-)
+@pytest.mark.parametrize(("norm", "precision"), [
+    pytest.param(norm, precision, marks=() if (norm, precision) in OFTEN else pytest.mark.slow)
+    for norm in SCHEMES
+    for precision in ("fp32", "bf16")
+])  # fmt: skip
 def test_a_stack_of_runs_is_those_runs(loops, norm, precision, caplog):
     separate, stacked = loops(place="separate", norm=norm, precision=precision), loops(norm=norm, precision=precision)
     expected, found = separately(separate), together(stacked)

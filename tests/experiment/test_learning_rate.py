@@ -10,19 +10,16 @@ PEAK = 5e-4
 STEP = 8000
 
 
-@pytest.mark.parametrize(
-    ("warmup_updates", "decay", "anchor", "expected"),
-    [
-        (4000, "inverse_sqrt", 4000, lambda t: min(t / 4000, math.sqrt(4000 / t))),
-        (1, "inverse_sqrt", 4000, lambda t: min(t, math.sqrt(1 / t))),
-        (0, "anchored", 1000, lambda t: min(1, math.sqrt(1000 / t))),
-        (0, "literal", 4000, lambda t: 1 / math.sqrt(t)),
-        (400, "constant", 4000, lambda t: min(1, t / 400)),
-        (0, "linear", 4000, lambda t: 1 - (t - 1) / 20_000),
-        (4000, "step", 4000, lambda t: t / 4000 if t < 4000 else 1 if t <= STEP else 0.1),
-        (0, "step_inverse_sqrt", 4000, lambda t: min(1, math.sqrt(STEP / t))),
-    ],
-)
+@pytest.mark.parametrize(("warmup_updates", "decay", "anchor", "expected"), [
+    (4000, "inverse_sqrt", 4000, lambda t: min(t / 4000, math.sqrt(4000 / t))),
+    (1, "inverse_sqrt", 4000, lambda t: min(t, math.sqrt(1 / t))),
+    (0, "anchored", 1000, lambda t: min(1, math.sqrt(1000 / t))),
+    (0, "literal", 4000, lambda t: 1 / math.sqrt(t)),
+    (400, "constant", 4000, lambda t: min(1, t / 400)),
+    (0, "linear", 4000, lambda t: 1 - (t - 1) / 20_000),
+    (4000, "step", 4000, lambda t: t / 4000 if t < 4000 else 1 if t <= STEP else 0.1),
+    (0, "step_inverse_sqrt", 4000, lambda t: min(1, math.sqrt(STEP / t))),
+])  # fmt: skip
 def test_every_update_has_the_rate_of_the_closed_form(warmup_updates, decay, anchor, expected):
     of_run = LearningRate(PEAK, warmup_updates, decay, anchor, STEP, total=20_000)
     tail = of_run.without_ramp()

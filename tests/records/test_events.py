@@ -37,17 +37,14 @@ def test_an_event_says_what_when_and_where_with_eight_digits_or_those_of_probes_
     assert probe["values"] == {"norms": [1.23457, 1.23457e-20], "pair": [None, 2]}
 
 
-@pytest.mark.parametrize(
-    "torn",
-    [
-        b'{"kind": "tr',
-        b"\0\0\0\0",
-        b'{"a": "\xc3',
-        b"null\n",
-        b"{}\n",
-        b'{"kind": "status", "state": "resumed", "update": "x", "epoch": 1}\n',
-    ],
-)
+@pytest.mark.parametrize("torn", [
+    b'{"kind": "tr',
+    b"\0\0\0\0",
+    b'{"a": "\xc3',
+    b"null\n",
+    b"{}\n",
+    b'{"kind": "status", "state": "resumed", "update": "x", "epoch": 1}\n',
+])  # fmt: skip
 def test_a_torn_line_is_no_event_and_takes_no_later_one_with_it(events, torn):
     events.write("train", 1, 1)
     with events.path.open("ab") as file:

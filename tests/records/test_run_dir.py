@@ -122,14 +122,11 @@ def test_a_claim_is_on_the_directory_that_is_there_now(run):
             assert os.path.samestat(os.fstat(second.descriptor), next(run.path.glob(".lock-*")).stat())
 
 
-@pytest.mark.parametrize(
-    ("losses", "finished", "expected"),
-    [
-        ({20: 9.0, 40: 2.5}, record(), ("finished", 40, 2.5, 41.512)),
-        ({20: 9.0, 40: None}, diverged(), ("diverged", 40, None, None)),
-        ({}, None, ("interrupted", 0, None, None)),
-    ],
-)
+@pytest.mark.parametrize(("losses", "finished", "expected"), [
+    ({20: 9.0, 40: 2.5}, record(), ("finished", 40, 2.5, 41.512)),
+    ({20: 9.0, 40: None}, diverged(), ("diverged", 40, None, None)),
+    ({}, None, ("interrupted", 0, None, None)),
+])  # fmt: skip
 def test_the_state_of_a_run(tmp_path, losses, finished, expected):
     place = tmp_path / "my runs"
     run = RunFolder(place / "toy_preln_nowarm-s1-0123456789")

@@ -153,17 +153,14 @@ def test_what_was_different_is_said() -> None:
     assert "optimizer.max_relative_update=0.0066" in text
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["lr=1"], "lr: fixed by the record"),
-        (["train.max_epoch=4"], "can only cut the run short, to 3 at most"),
-        (["train.max_epoch=null"], "or training never ends"),
-        (["train.max_epoch=x"], "train.max_epoch: input should be a valid integer"),
-        (["paths=3"], "paths: input should be a valid dictionary"),
-        (["paths.runs="], "paths.runs: is empty; name a folder"),
-    ],
-)
+@pytest.mark.parametrize(("words", "said"), [
+    (["lr=1"], "lr: fixed by the record"),
+    (["train.max_epoch=4"], "can only cut the run short, to 3 at most"),
+    (["train.max_epoch=null"], "or training never ends"),
+    (["train.max_epoch=x"], "train.max_epoch: input should be a valid integer"),
+    (["paths=3"], "paths: input should be a valid dictionary"),
+    (["paths.runs="], "paths.runs: is empty; name a folder"),
+])  # fmt: skip
 def test_a_record_is_run_with_its_own_settings(words: list[str], said: str) -> None:
     with pytest.raises(UserError, match=said):
         again(run_of(OLD).record, words)

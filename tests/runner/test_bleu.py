@@ -56,14 +56,11 @@ def test_scores_are_those_of_the_sacrebleu_command_and_the_signature_says_how(tm
     assert ["|data:toy/test|refs:detokenised|" in signature for signature in restored] == [False, True]
 
 
-@pytest.mark.parametrize(
-    ("language", "sentence", "tokeniser"),
-    [
-        ("zh_TW", "星期一他帶來音樂。", "zh"),
-        ("ja", "月曜日に彼は音楽を持ってくる。", "char"),
-        ("th", "วันจันทร์เขานำดนตรีมา", "char"),
-    ],
-)
+@pytest.mark.parametrize(("language", "sentence", "tokeniser"), [
+    ("zh_TW", "星期一他帶來音樂。", "zh"),
+    ("ja", "月曜日に彼は音楽を持ってくる。", "char"),
+    ("th", "วันจันทร์เขานำดนตรีมา", "char"),
+])  # fmt: skip
 def test_a_right_translation_into_a_language_without_spaces_has_a_perfect_score(language, sentence, tokeniser):
     case = experiment(data__target_lang=language)
     for flavour in FLAVOURS:

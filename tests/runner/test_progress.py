@@ -19,16 +19,13 @@ def train(update: int = 600, **more: Any) -> dict[str, Any]:
 BEGUN = {"kind": "status", "state": "started", "update": 0, "updates_per_epoch": 100}
 
 
-@pytest.mark.parametrize(
-    ("length", "events", "end"),
-    [
-        ({"max_update": 1200}, [], "starting"),
-        ({"max_update": 1200}, [BEGUN, train()], "tokens/s 12,346  left 0:05:00"),
-        ({"max_epoch": 10}, [train()], "left ?"),
-        ({"max_epoch": 10, "max_update": 700}, [BEGUN, train(loss=None)],
-         "update 600/700  loss not finite  lr 0.002  tokens/s 12,346  left 0:00:50"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("length", "events", "end"), [
+    ({"max_update": 1200}, [], "starting"),
+    ({"max_update": 1200}, [BEGUN, train()], "tokens/s 12,346  left 0:05:00"),
+    ({"max_epoch": 10}, [train()], "left ?"),
+    ({"max_epoch": 10, "max_update": 700}, [BEGUN, train(loss=None)],
+     "update 600/700  loss not finite  lr 0.002  tokens/s 12,346  left 0:00:50"),
+])  # fmt: skip
 def test_the_time_left_is_that_to_the_earlier_end(length, events, end):
     display = Display("run", Training(**length), Console(file=io.StringIO()))
     for event in events:

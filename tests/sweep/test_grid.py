@@ -73,35 +73,32 @@ def test_seeds_are_a_number_a_range_or_a_list(text, seeds, planned):
     assert [int(row.partition("seed=")[2].split()[0]) for row in rows] == seeds
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("", "grid: no grid is given; use grid=NAME (arena, bert, depth, "),
-        ("grid=rates arms=postln_wram", "arms: postln_wram is not defined for toy; nearest: postln_warm"),
-        ("grid=rates arms=", "arms: expected a list (arms=A,B), got ''; leave it out"),
-        ("grid=rates rates=1e-3,", "rates: expected a list (rates=A,B), got '1e-3,'"),
-        ("grid=rates lr=1e-3", "lr: is an axis of this grid; give rates=A,B,C"),
-        ("grid=depth depths=2.5", "model.layers: "),
-        ("grid=rates rates=1,fast", "rates.1: input should be a valid number, "),
-        ("grid=rates_sgd corpus=wmt", "rates: the setting of wmt has no reference.rates_sgd; give rates="),
-        ("grid=rates arms=preln_warm corpus=mrpc", "grid: preln_warm is not defined for mrpc; the grid takes "),
-        ("grid=design corpus=iwslt14", "corpus: there is no setting 'iwslt14'; nearest: iwslt"),
-        ("grid=bert corpus=bert", "data.train: is not given"),
-        ("grid=bert task=classification data=mrpc start=run@1", "start: pre-trained weights do not fit"),
-        ("grid=design seeds=99999", "seeds: expected a number of seeds (5), a range (101-105) or a list (1,3,101-105)"),
-        ("grid=design seeds=105-101", "seeds: expected a number of seeds (5), a range "),
-        (f"grid=design seeds={'9' * 5000}", "seeds: expected a number of seeds (5), a range "),
-        ("grid=design reference.updates_per_epoch=x", "reference.updates_per_epoch: input should be a valid integer"),
-        ("grid=design train.max_tokens=100000000000000000000", "train.max_tokens: input should be less than or equal"),
-        ("grid=design fast", "expected key=value, got 'fast' (a grid is grid=NAME)"),
-        ("grid=design launcher=pbs", "launcher: expected local, slurm or a YAML file"),
-        ("grid=design launcher.partition=gpu", "launcher.partition=gpu: needs launcher=slurm"),
-        ("grid=design launcher=slurm jobs=2", "jobs, jobs_per_gpu, budget_minutes: only for launcher=local"),
-        ("grid=design exp=toy_preln_warm", "exp: the experiments are given by the grid; --only PATTERN"),
-        ("grid=design --only nothing", "'nothing' matches no run of the grid; its runs are toy_postln_nowarm, "),
-        ("grid=design --only *sgd --except *", "--only and --except exclude every run"),
-    ],
-)
+@pytest.mark.parametrize(("words", "message"), [
+    ("", "grid: no grid is given; use grid=NAME (arena, bert, depth, "),
+    ("grid=rates arms=postln_wram", "arms: postln_wram is not defined for toy; nearest: postln_warm"),
+    ("grid=rates arms=", "arms: expected a list (arms=A,B), got ''; leave it out"),
+    ("grid=rates rates=1e-3,", "rates: expected a list (rates=A,B), got '1e-3,'"),
+    ("grid=rates lr=1e-3", "lr: is an axis of this grid; give rates=A,B,C"),
+    ("grid=depth depths=2.5", "model.layers: "),
+    ("grid=rates rates=1,fast", "rates.1: input should be a valid number, "),
+    ("grid=rates_sgd corpus=wmt", "rates: the setting of wmt has no reference.rates_sgd; give rates="),
+    ("grid=rates arms=preln_warm corpus=mrpc", "grid: preln_warm is not defined for mrpc; the grid takes "),
+    ("grid=design corpus=iwslt14", "corpus: there is no setting 'iwslt14'; nearest: iwslt"),
+    ("grid=bert corpus=bert", "data.train: is not given"),
+    ("grid=bert task=classification data=mrpc start=run@1", "start: pre-trained weights do not fit"),
+    ("grid=design seeds=99999", "seeds: expected a number of seeds (5), a range (101-105) or a list (1,3,101-105)"),
+    ("grid=design seeds=105-101", "seeds: expected a number of seeds (5), a range "),
+    (f"grid=design seeds={'9' * 5000}", "seeds: expected a number of seeds (5), a range "),
+    ("grid=design reference.updates_per_epoch=x", "reference.updates_per_epoch: input should be a valid integer"),
+    ("grid=design train.max_tokens=100000000000000000000", "train.max_tokens: input should be less than or equal"),
+    ("grid=design fast", "expected key=value, got 'fast' (a grid is grid=NAME)"),
+    ("grid=design launcher=pbs", "launcher: expected local, slurm or a YAML file"),
+    ("grid=design launcher.partition=gpu", "launcher.partition=gpu: needs launcher=slurm"),
+    ("grid=design launcher=slurm jobs=2", "jobs, jobs_per_gpu, budget_minutes: only for launcher=local"),
+    ("grid=design exp=toy_preln_warm", "exp: the experiments are given by the grid; --only PATTERN"),
+    ("grid=design --only nothing", "'nothing' matches no run of the grid; its runs are toy_postln_nowarm, "),
+    ("grid=design --only *sgd --except *", "--only and --except exclude every run"),
+])  # fmt: skip
 def test_words_that_make_no_sense_are_one_line(words, message, refused):
     refused(f"sweep {words} --dry-run", message)
 

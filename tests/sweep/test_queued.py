@@ -82,12 +82,9 @@ def test_the_hardware_of_all_sessions_is_told_if_it_differs():
     assert "sessions" not in provenance.environment(here, here)
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("--queued=gone.json", "gone.json: the queued experiment no longer exists; start the sweep again"),
-        ("--queued=gone.json seed=2", "--queued: takes no overrides; leave out seed=2"),
-    ],
-)
+@pytest.mark.parametrize(("words", "message"), [
+    ("--queued=gone.json", "gone.json: the queued experiment no longer exists; start the sweep again"),
+    ("--queued=gone.json seed=2", "--queued: takes no overrides; leave out seed=2"),
+])  # fmt: skip
 def test_a_queued_experiment_that_cannot_be_run_is_one_line(words, message, empty_place, refused):
     refused(f"run {words}", message)

@@ -227,16 +227,13 @@ def test_options_of_sbatch_are_text_whatever_yaml_makes_of_them(script, tmp_path
     assert script(file=str(lab))["requeue"] is None  # a default that the file does not mention
 
 
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        (["exclusive=true"], {"requeue": None, "exclusive": None}),
-        (["additional_parameters.no-requeue=true"], {"no-requeue": None}),
-        (["additional_parameters.no-requeue=false", "exclusive=false"], {"requeue": None}),
-        (["additional_parameters.requeue=null"], {}),
-        (["additional_parameters={hold: true}"], {"requeue": None, "hold": None}),
-    ],
-)
+@pytest.mark.parametrize(("options", "expected"), [
+    (["exclusive=true"], {"requeue": None, "exclusive": None}),
+    (["additional_parameters.no-requeue=true"], {"no-requeue": None}),
+    (["additional_parameters.no-requeue=false", "exclusive=false"], {"requeue": None}),
+    (["additional_parameters.requeue=null"], {}),
+    (["additional_parameters={hold: true}"], {"requeue": None, "hold": None}),
+])  # fmt: skip
 def test_options_without_a_value_are_given_or_left_out(options, expected, script):
     given = script(*options)
     names = ("requeue", "no-requeue", "hold", "exclusive")
@@ -317,26 +314,23 @@ def test_without_a_gpu_here_the_precision_of_jobs_with_one_is_named(words, warne
     assert code == 0 and ("the jobs run in fp32 unless you give precision=bf16" in err) == warned
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("launcher=nowhere.yaml", "launcher: there is no file nowhere.yaml"),
-        ("launcher=torn.yaml", "launcher: while parsing"),
-        ("launcher=twice.yaml", "launcher: while constructing a mapping"),
-        ("launcher=slurm", "launcher: sbatch not found"),
-        ("launcher=slurm launcher.gpus_per_node=two", "launcher.gpus_per_node: expected a number, got 'two'; for "),
-        ("launcher=slurm launcher.mem_gb=16G", "launcher.mem_gb: expected a number, got '16G'"),
-        ("launcher=slurm launcher.timeout_min=-5", "launcher.timeout_min: expected a number, got '-5'"),
-        ("launcher=slurm launcher.mem_gb=nan", "launcher.mem_gb: expected a number, got 'nan'"),
-        ("launcher=commented.yaml", "launcher.comment: a sweep recognises its jobs by their comment"),
-        ("launcher=slurm launcher.additional_parameters=5", "launcher.additional_parameters: expected opt"),
-        ("launcher=named.yaml", "launcher.partition: expected a value without names, got {'a': '1'}"),
-        ("launcher=slurm launcher.use_srun=no", "launcher.use_srun: expected true or false, got 'no'"),
-        ("launcher=slurm launcher.partion=gpu --dry-run", "launcher: Unknown argument 'part"),
-        ("launcher=open.yaml --dry-run", "launcher: No closing quotation; for the options, see conf/slurm.yaml"),
-        ("launcher=slurm --detach --fail-fast", "--fail-fast: needs a sweep that waits"),
-    ],
-)
+@pytest.mark.parametrize(("words", "message"), [
+    ("launcher=nowhere.yaml", "launcher: there is no file nowhere.yaml"),
+    ("launcher=torn.yaml", "launcher: while parsing"),
+    ("launcher=twice.yaml", "launcher: while constructing a mapping"),
+    ("launcher=slurm", "launcher: sbatch not found"),
+    ("launcher=slurm launcher.gpus_per_node=two", "launcher.gpus_per_node: expected a number, got 'two'; for "),
+    ("launcher=slurm launcher.mem_gb=16G", "launcher.mem_gb: expected a number, got '16G'"),
+    ("launcher=slurm launcher.timeout_min=-5", "launcher.timeout_min: expected a number, got '-5'"),
+    ("launcher=slurm launcher.mem_gb=nan", "launcher.mem_gb: expected a number, got 'nan'"),
+    ("launcher=commented.yaml", "launcher.comment: a sweep recognises its jobs by their comment"),
+    ("launcher=slurm launcher.additional_parameters=5", "launcher.additional_parameters: expected opt"),
+    ("launcher=named.yaml", "launcher.partition: expected a value without names, got {'a': '1'}"),
+    ("launcher=slurm launcher.use_srun=no", "launcher.use_srun: expected true or false, got 'no'"),
+    ("launcher=slurm launcher.partion=gpu --dry-run", "launcher: Unknown argument 'part"),
+    ("launcher=open.yaml --dry-run", "launcher: No closing quotation; for the options, see conf/slurm.yaml"),
+    ("launcher=slurm --detach --fail-fast", "--fail-fast: needs a sweep that waits"),
+])  # fmt: skip
 def test_a_launcher_that_cannot_be_used_is_refused_at_once(words, message, empty_place, monkeypatch, refused):
     pytest.importorskip("submitit")
     (empty_place / "torn.yaml").write_text("a: [")

@@ -13,28 +13,22 @@ from tests.examples import experiment
 NONE, OLD, NEW = Gpu(None, False), Gpu("Old GPU", False), Gpu("New GPU", True)
 
 
-@pytest.mark.parametrize(
-    ("gpu", "wanted", "asked", "settled"),
-    [
-        (NONE, "auto", "auto", "fp32"),
-        (OLD, "auto", "auto", "fp32"),
-        (NEW, "auto", "auto", "bf16"),
-        (NEW, "cpu", "auto", "fp32"),
-        (NONE, "auto", "bf16", "bf16"),
-    ],
-)
+@pytest.mark.parametrize(("gpu", "wanted", "asked", "settled"), [
+    (NONE, "auto", "auto", "fp32"),
+    (OLD, "auto", "auto", "fp32"),
+    (NEW, "auto", "auto", "bf16"),
+    (NEW, "cpu", "auto", "fp32"),
+    (NONE, "auto", "bf16", "bf16"),
+])  # fmt: skip
 def test_precision_is_settled(monkeypatch, gpu, wanted, asked, settled):
     monkeypatch.setattr(gpus, "default", lambda: gpu)
     assert resolve_precision(experiment(train__device=wanted, precision=asked)).precision == settled
 
 
-@pytest.mark.parametrize(
-    ("gpu", "wanted", "asked", "message"),
-    [
-        (NONE, "cuda", "auto", "train.device: torch finds no GPU"),
-        (OLD, "auto", "bf16", "precision: Old GPU does not support bf16; use fp32"),
-    ],
-)
+@pytest.mark.parametrize(("gpu", "wanted", "asked", "message"), [
+    (NONE, "cuda", "auto", "train.device: torch finds no GPU"),
+    (OLD, "auto", "bf16", "precision: Old GPU does not support bf16; use fp32"),
+])  # fmt: skip
 def test_what_the_machine_lacks_is_one_line(monkeypatch, gpu, wanted, asked, message):
     monkeypatch.setattr(gpus, "default", lambda: gpu)
     with pytest.raises(UserError, match=f"^{message}"):
