@@ -1,4 +1,4 @@
-"""Tables of records in every form; committed tables and documents are what the committed records give."""
+"""Tables and claims in every form; committed tables and documents are what the committed records give."""
 
 import csv
 import json
@@ -10,6 +10,7 @@ import pytest
 from ln_repro.claims.arms import LOCK, Arms
 from ln_repro.claims.judge import Judged, Row
 from ln_repro.claims.metrics import Effect
+from ln_repro.records.archive import records_folder
 from ln_repro.report.claims import claims_table
 from ln_repro.report.results import Files, all_tables, arms_table, runs_table
 from ln_repro.report.tables import DOCUMENTS, MARKED, Table, latex, render, with_tables
@@ -110,3 +111,32 @@ def test_an_arm_has_mean_and_interval_over_its_seeds_and_how_many_train() -> Non
     assert (row["arm"], row["seeds"], row["trains"], row["LR50"]) == ("postln_warm", 5, "5/5", None)
     assert row["BLEU tok."] == "20 [19.8, 20.2]", "2.776 * 0.158 / sqrt 5"
     assert row["valid loss"] == "3 [2.98, 3.02]" and row["NLL"] == "2 [1.98, 2.02]" and row["skill"] == "1.00"
+
+
+def test_all_claims_fit_into_eighty_columns_with_their_effects(call) -> None:
+    (_, rows, _), (code, text, _) = call("claims", "--json"), call("claims")
+    assert code == 0 and max(map(len, text.splitlines())) <= 80
+    for row in json.loads(rows):
+        assert (row["id"] in text) == bool(row["other_corpora"] or row["id"].startswith("TH")), row["id"]
+
+
+def test_one_claim_has_its_rule_records_needs_and_command(call) -> None:
+    (row, _) = json.loads(call("claims", "MT-4", "--json", "MT-5")[1])
+    text = call("claims", "MT-4")[1]
+    words = " ".join(text.split())
+    assert row.keys() >= {"id", "claim", "paper", "ours", "verdict", "evidence", "command", "cost_gpu_hours"}
+    for part in (row, *row["other_corpora"]):
+        assert f"{part['rule']} ({part['written']}: {part['source']})" in words
+        assert all(id in text for id in part["evidence"])
+        assert (part["needs"] or "") in words
+        assert (f"run {part['command']}" in words) == bool(part["needs"])
+        assert {"effect", "interval", "seeds", "verdict", "replicated"} <= part.keys()
+    assert row["command"] in text.replace("\n", "¶")  # on one line, to be copied
+
+
+def test_a_claim_of_ours_without_runs_has_the_command_that_runs_it(call, tmp_path) -> None:
+    lines = (records_folder() / "toy.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "toy.jsonl").write_text(lines[0])
+    (row,) = json.loads(call("claims", "X-7b", "--json", "--records", tmp_path)[1])
+    text = call("claims", "X-7b", "--records", tmp_path)[1]
+    assert row["verdict"] == "not-run" and f"\nnot-run\n  run        {row['command']}\n" in text

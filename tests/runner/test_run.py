@@ -1,18 +1,22 @@
-"""A run that another machine has taken over, and the scores of hypotheses."""
+"""A run that another machine has taken over, the scores of hypotheses, and what is shown while it goes."""
 
+import io
 import json
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from rich.console import Console
 
 from ln_repro.corpus.tokenise import detokenise
 from ln_repro.engine.checkpoints import Checkpoint, Checkpoints
 from ln_repro.errors import LnReproError, UserError
-from ln_repro.experiment.settings import Experiment
+from ln_repro.experiment.settings import Experiment, Training
 from ln_repro.records.run_dir import RunFolder, write_json
 from ln_repro.runner import bleu
 from ln_repro.runner import run as runner
+from ln_repro.runner.progress import Display
 from ln_repro.system.directory_lock import DirectoryLock, acquire
 from tests.examples import experiment, record
 
@@ -86,3 +90,39 @@ def test_each_flavour_of_bleu_compares_its_own_text(tmp_path: Path) -> None:
         for flavour, pair in zip(("tokenised", "detokenised"), pairs, strict=True)
     }
     assert found == pytest.approx(expected) and expected["tokenised"] > expected["detokenised"] > 30
+
+
+def train(update: int = 600, **more: Any) -> dict[str, Any]:
+    """Return a training event."""
+    return {"kind": "train", "update": update, "epoch": 3, "loss": 4.25, "lr": 0.002, "tokens_per_s": 12345.6,
+            "updates_per_s": 2.0, **more}  # fmt: skip
+
+
+BEGUN = {"kind": "status", "state": "started", "update": 0, "updates_per_epoch": 100}
+
+
+@pytest.mark.parametrize(("length", "events", "end"), [
+    ({"max_update": 1200}, [], "starting"),
+    ({"max_update": 1200}, [BEGUN, train()], "tokens/s 12,346  left 0:05:00"),
+    ({"max_epoch": 10}, [train()], "left ?"),
+    ({"max_epoch": 10, "max_update": 700}, [BEGUN, train(loss=None)],
+     "update 600/700  loss not finite  lr 0.002  tokens/s 12,346  left 0:00:50"),
+])  # fmt: skip
+def test_the_time_left_is_that_to_the_earlier_end(length, events, end):
+    display = Display("run", Training(**length), Console(file=io.StringIO()))
+    for event in events:
+        display.show(event)
+    assert display.line().endswith(end)
+
+
+def test_off_a_terminal_lines_are_plain_few_and_whole():
+    out = io.StringIO()
+    with Display("toy", Training(max_update=1200), Console(file=out, width=80)) as display:
+        display.show(BEGUN)
+        for update in (20, 40, 60, 1200):
+            display.show(train(update))
+        display.say("a [bold]path[/bold] of " + "x" * 100)
+    assert "\x1b" not in out.getvalue() and "\r" not in out.getvalue()
+    first, end, last = out.getvalue().splitlines()
+    assert "update 20/1200" in first and "update 1200/1200" in end
+    assert last == "a [bold]path[/bold] of " + "x" * 100
