@@ -39,7 +39,6 @@ def settings(**changes: Any) -> dict[str, Any]:
 
 
 def experiment(**changes: Any) -> Experiment:
-    """Return an experiment."""
     return build(settings(**changes))
 
 

@@ -30,7 +30,6 @@ def test_what_a_probe_costs_at_the_usual_cadence() -> None:
 
 
 def small(**changes: Any) -> Experiment:
-    """Return a small model."""
     given = {"model__layers": 1, "model__width": 16, "model__ffn": 32, "model__heads": 2, "train__max_update": 30,
              "train__max_tokens": 120, "train__log_every": 10, "train__device": "cpu"}  # fmt: skip
     return experiment(norm="preln", **given | changes)

@@ -118,7 +118,6 @@ def collapsing(exp: str, rate: float, bleu: float, gradients: Sequence[float], s
 
 
 def line(first: float, last: float, points: int) -> list[float]:
-    """Return so many points of a straight line."""
     return [first + (last - first) * at / (points - 1) for at in range(points)]
 
 

@@ -44,7 +44,6 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
 
 
 def command(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run the command in a process of its own."""
     return subprocess.run([sys.executable, "-m", "ln_repro.cli", *arguments], capture_output=True, text=True,
                           env=environment(**variables), check=False)  # fmt: skip
 

@@ -23,7 +23,6 @@ def settings(name: str, **changes: Any) -> Data:
 
 
 def write(path: Path, *lines: str) -> Path:
-    """Write a text file of lines."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return path

@@ -18,7 +18,6 @@ RTE = ("index\tsentence1\tsentence2\tlabel", "0\tA cat sat.\tIt's sat.\tentailme
 
 @pytest.fixture
 def glue(tmp_path: Path) -> Path:
-    """Return a folder with both."""
     for split in ("train", "dev"):
         write(tmp_path / "my glue" / "MRPC" / f"{split}.tsv", *MRPC)
         write(tmp_path / "my glue" / "RTE" / f"{split}.tsv", *RTE)

@@ -74,7 +74,6 @@ def members() -> dict[str, dict[str, str]]:
 
 
 def packed(content: dict[str, str]) -> bytes:
-    """Return a .tgz with these members."""
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w:gz") as tar:
         for name, text in content.items():

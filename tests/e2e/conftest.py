@@ -70,7 +70,6 @@ class Command:
         self.environment = {**os.environ, "LN_REPRO_RUNS": str(runs), "LN_REPRO_DATA": str(data)}
 
     def start(self, *extra: str) -> subprocess.Popen[str]:
-        """Start it, and return at once."""
         return subprocess.Popen(
             [sys.executable, "-m", "ln_repro.cli", "run", *self.arguments, *extra],
             env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -88,7 +87,6 @@ class Command:
 
     @property
     def record(self) -> dict[str, Any]:
-        """The record."""
         return json.loads((self.folder / "record.json").read_text())
 
     def events(self, *kinds: str) -> list[dict[str, Any]]:
@@ -127,7 +125,6 @@ class Command:
 
     @property
     def folder(self) -> Path:
-        """The run directory."""
         return next(path.parent for path in self.runs.glob("*/experiment.json"))
 
     def reached(self, update: int) -> list[str]:

@@ -15,7 +15,6 @@ LN_REPRO = [sys.executable, "-m", "ln_repro.cli", "run"]
 
 
 def torchrun(run, processes, *extra):
-    """Start a run in several processes."""
     return subprocess.Popen(
         [*TORCHRUN, "--standalone", "--nproc-per-node", str(processes), *LN_REPRO, *run.arguments, *extra],
         env=run.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -33,7 +32,6 @@ NUDGE = "lr=0.0020002"
 
 
 def largest_change(run, nudged, kind="train"):
-    """Return the largest difference between the losses of two runs."""
     return max(abs(losses(nudged, kind)[update] - loss) for update, loss in losses(run, kind).items())
 
 

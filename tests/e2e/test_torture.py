@@ -28,7 +28,6 @@ KINDS = ("ln_repro.cli sweep", "ln_repro.cli run", "worker train", "worker decod
 
 
 def start(run, seeds: int, stack: int = 1) -> subprocess.Popen[bytes]:
-    """Start a sweep."""
     with run.runs.with_name(f"{run.runs.name}.log").open("ab") as log:
         return subprocess.Popen(
             [sys.executable, "-m", "ln_repro.cli", "sweep", *RUNS, f"seeds={seeds}", f"stack={stack}", *run.settings],

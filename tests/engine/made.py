@@ -58,12 +58,10 @@ def criterion(smoothing=0.1, precision="fp32", kind=LabelSmoothedCrossEntropy, t
 
 
 def adam(parameters, lr=0.1, betas=(0.9, 0.98), **settings):
-    """Return our Adam."""
     return optimizer_of(Optimizer(name="adam", betas=betas, eps=1e-8, **settings), lr, parameters)
 
 
 def sgd(parameters, lr=0.1, **settings):
-    """Return our SGD."""
     return optimizer_of(Optimizer(name="sgd", **settings), lr, parameters)
 
 
@@ -99,7 +97,6 @@ def workload(corpus, **changes):
 
 
 def last_weights(folder):
-    """Return the file of the last weights of a run."""
     saved = Checkpoints(folder / "checkpoints")
     return saved.folder / saved.weights()[max(saved.weights())].file
 

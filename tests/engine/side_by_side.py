@@ -79,7 +79,6 @@ class Side:
                     self.moments[parameter][moment].copy_(other.moments[theirs][moment])
 
     def update(self, sample, rate):
-        """Take one update; return its loss."""
         trainer, (kept, criterion) = self.trainer, ([], self.trainer.criterion)
         if isinstance(trainer, StrictTrainer):
             (log,) = on_host(list(trainer.update([sample]).logs))
@@ -93,7 +92,6 @@ class Side:
 
 
 def main():
-    """Print the differences, update by update."""
     with tempfile.TemporaryDirectory() as name:
         stock, rounding = (Side(Path(name), stock=True) for _ in range(2))
         step = Side(Path(name), stock=False)

@@ -94,7 +94,6 @@ def all_cases(corpus, folder):
         return Inputs(small, place, corpus, resume=resume).arguments
 
     def add(name, device, changes=None, resume=None, **more):
-        """Add a case of one run."""
         cases[name, device] = {"device": device, "arguments": arguments(name, device, changes, resume), **more}
 
     def add_stack(name, rows, changes, **more):

@@ -52,7 +52,6 @@ def alone(caplog):
 
 
 def written(loops):
-    """Return the size of all checkpoints."""
     return sum(entry.bytes for loop in loops for entry in loop.checkpoints.entries())
 
 

@@ -33,7 +33,6 @@ FILES = [path for path in sorted(CONF.glob("*/*.yaml")) if path.parent.name not 
 
 
 def composed(*overrides: str) -> Experiment:
-    """Return the experiment that overrides describe."""
     return build(compose(overrides))
 
 

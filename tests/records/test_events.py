@@ -94,7 +94,6 @@ def test_a_resumed_run_takes_back_what_came_after_its_checkpoint(events):
 
 
 def write_many(events: Events, kind: str) -> None:
-    """Write 400 long events."""
     for update in range(400):
         events.write(kind, update, 1, text=kind * 3000)
 

@@ -93,7 +93,6 @@ def test_each_flavour_of_bleu_compares_its_own_text(tmp_path: Path) -> None:
 
 
 def train(update: int = 600, **more: Any) -> dict[str, Any]:
-    """Return a training event."""
     return {"kind": "train", "update": update, "epoch": 3, "loss": 4.25, "lr": 0.002, "tokens_per_s": 12345.6,
             "updates_per_s": 2.0, **more}  # fmt: skip
 

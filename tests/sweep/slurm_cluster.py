@@ -109,7 +109,6 @@ class Cluster:
                     daemon.wait()
 
     def start_node(self, node: str) -> None:
-        """Start the daemon of a node."""
         self._start("slurmd", "-D", "-c", "-N", node, name=node)
 
     def kill_node(self, node: str) -> None:
@@ -126,7 +125,6 @@ class Cluster:
                         process.kill()
 
     def ask(self, *command: str) -> str:
-        """Return the output of one of Slurm's commands."""
         return subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False).stdout
 
     def _start(self, command: str, *arguments: str, name: str | None = None) -> None:

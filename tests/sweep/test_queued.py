@@ -21,7 +21,6 @@ from tests.experiment.test_experiment import CHANGES_THE_RESULT
 
 
 def typed_run(*overrides: str) -> PlannedRun:
-    """Return a run with these settings."""
     return planned(resolve_precision(build(compose(overrides))))
 
 

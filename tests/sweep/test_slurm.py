@@ -117,7 +117,6 @@ def test_a_job_starts_a_run_whose_holder_has_gone_unless_another_has_ended_it(st
 
 
 def cancelled(runs: Path, names: list[str] | None) -> list[str]:
-    """Cancel runs and return the messages."""
     messages: list[str] = []
     cluster.cancel(runs, names, messages.append)
     return messages

@@ -64,7 +64,6 @@ def run_dir(tmp_path):
 
 
 def train_event(update: int, **more: Any) -> dict[str, Any]:
-    """Return an event as training writes it."""
     return {"kind": "train", "time": "2026-01-02T03:04:05+00:00", "update": update, "epoch": 1,
             "loss": 10 / update, "lr": 1e-3, "tokens_per_s": 100.0, **more}  # fmt: skip
 
@@ -87,7 +86,6 @@ def sync(run_dir: Path) -> str:
 
 
 def write(run_dir: Path, *events: dict[str, Any]) -> None:
-    """Append events, as the trainer does."""
     with (run_dir / "events.jsonl").open("a") as file:
         file.writelines(json.dumps(event) + "\n" for event in events)
 

@@ -135,7 +135,6 @@ def _here(leaf):
 
 
 def _is_on_device(name, args, leaves, default):
-    """Return whether the result of an operation is on the device."""
     if name == "copy_":
         return isinstance(args[0], OnDevice)
     return next((leaf.type == "cuda" for leaf in leaves if isinstance(leaf, torch.device)), default)
@@ -153,7 +152,6 @@ def _count(operation, name, device, host, to_device, asynchronous):
 
 
 def pretend():
-    """Let torch report a GPU."""
     cuda = torch.cuda
     properties = SimpleNamespace(name="Pretended GPU", major=9, minor=0, total_memory=80 * 2**30)
     for name, value in {

@@ -83,7 +83,6 @@ def train(inputs):
 
 
 def losses(inputs):
-    """Return the losses of a run by kind and update."""
     events = Events(inputs.folder / "events.jsonl").read()
     return {f"{event['kind']} {event['update']}": event["loss"] for event in events if "loss" in event}
 
@@ -126,13 +125,11 @@ def attend(q, *others, **options):
 
 
 def decode(request, inputs):
-    """Decode; return the hypotheses."""
     decoding.decode(inputs, [json.dumps(request)])
     return {"hypotheses": Path(request["out"]).read_text()}
 
 
 def run(case):
-    """Run a case; return its result, or its error."""
     gpu = case["device"] == "cuda"
     inputs = [read(*arguments) for arguments in case["stack"]] if "stack" in case else read(*case["arguments"])
     plant = mock.patch.object(*PLANTS[case["plant"]]) if "plant" in case else nullcontext()
