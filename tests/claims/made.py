@@ -42,17 +42,11 @@ def named(exp: str) -> Arm | None:
 
 
 def made(
-    exp: str = "toy_postln_warm",
-    seed: int = 1,
-    bleu: float = 30.0,
-    loss: float = 4.0,
-    bleus: Sequence[float | None] = (),
-    losses: Sequence[float | None] = (),
-    probes: Mapping[int, Sequence[float]] | None = None,
-    rule: str = "",
-    axes: Mapping[str, Any] | None = None,
+    exp: str = "toy_postln_warm", seed: int = 1, bleu: float = 30.0, loss: float = 4.0,
+    bleus: Sequence[float | None] = (), losses: Sequence[float | None] = (),
+    probes: Mapping[int, Sequence[float]] | None = None, rule: str = "", axes: Mapping[str, Any] | None = None,
     **changes: Any,
-) -> Run:
+) -> Run:  # fmt: skip
     """Return a run with this BLEU and lowest validation loss, or with these after every epoch.
 
     ``probes`` are gradients of the layers by update, ``rule`` is that by which it diverged, and ``axes`` are those that

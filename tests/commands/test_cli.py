@@ -160,10 +160,9 @@ def own(tmp_path: Path) -> Path:
     toy = (CONF / "setting" / "toy.yaml").read_text()
     (folder / "setting" / "mine.yaml").write_text(toy.replace("  lr: 2e-3\n", "  lr: 7e-3\n"))
     for arm in ("postln_warm", "preln_warm"):
-        (folder / "exp" / f"mine_{arm}.yaml").write_text(
-            f"# @package _global_\n# My {arm}.\n"
-            f"defaults:\n  - /setting: mine\n  - /arm: {arm}\n  - _self_\nexp: mine_{arm}\n"
-        )
+        defaults = f"  - /setting: mine\n  - /arm: {arm}\n  - _self_\n"
+        text = f"# @package _global_\n# My {arm}.\ndefaults:\n{defaults}exp: mine_{arm}\n"
+        (folder / "exp" / f"mine_{arm}.yaml").write_text(text)
     return folder
 
 
@@ -175,9 +174,8 @@ def test_experiments_of_ones_own_are_run_listed_shown_and_swept(own, runs, call)
 
     said("run -m exp=glob(mine_*)")
     said("run -m exp=toy_preln_warm")
-    assert [(run.exp, run.lr) for run in runs] == [
-        ("mine_postln_warm", 7e-3), ("mine_preln_warm", 7e-3), ("toy_preln_warm", 2e-3),
-    ]  # fmt: skip
+    rates = {"mine_postln_warm": 7e-3, "mine_preln_warm": 7e-3, "toy_preln_warm": 2e-3}
+    assert [(run.exp, run.lr) for run in runs] == [*rates.items()]
     assert "and ARM one of\n\n  postln_warm\n      My postln_warm." in said("run --list")
     assert "nearest: mine_postln_warm" in said("run exp=mine_postln_wram", 2)
     assert "\nlr: 0.007\n" in said("run exp=mine_postln_warm --cfg job")

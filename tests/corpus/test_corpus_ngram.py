@@ -1,7 +1,9 @@
 """The source-blind entropy against a second computation of it, from counts by hand."""
 
 from collections import Counter
+from collections.abc import Iterator
 from math import log2
+from statistics import fmean
 
 import pytest
 
@@ -18,21 +20,20 @@ def padded(line: str) -> list[str]:
     return ["<s>"] * (MAX_ORDER - 1) + words + ["</s>"]
 
 
+def places(text: tuple[str, ...]) -> Iterator[tuple[list[str], int]]:
+    """Yield every token to be predicted: its padded line, and where it stands there."""
+    return ((line, end) for line in map(padded, text) for end in range(MAX_ORDER - 1, len(line)))
+
+
 def brute(history: tuple[str, ...], word: str) -> float:
     """Return P(word | history) with Witten-Bell smoothing, straight from its definition."""
     lower = brute(history[1:], word) if history else 1 / len(TYPES)
-    after = Counter(
-        line[end]
-        for line in map(padded, TRAIN)
-        for end in range(MAX_ORDER - 1, len(line))
-        if tuple(line[end - len(history) : end]) == history
-    )
+    after = Counter(line[end] for line, end in places(TRAIN) if tuple(line[end - len(history) : end]) == history)
     return (after[word] + len(after) * lower) / (after.total() + len(after)) if after else lower
 
 
 def brute_bits(order: int) -> float:
-    places = [(line, end) for line in map(padded, VALID) for end in range(MAX_ORDER - 1, len(line))]
-    return sum(-log2(brute(tuple(line[end - order + 1 : end]), line[end])) for line, end in places) / len(places)
+    return fmean(-log2(brute(tuple(line[end - order + 1 : end]), line[end])) for line, end in places(VALID))
 
 
 def test_it_is_the_definition_and_the_best_order_is_taken(tmp_path):

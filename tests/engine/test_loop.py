@@ -30,11 +30,9 @@ NAN = float("nan")
 
 def came_to(folder):
     """Return the events that count, and the checksums of the weights."""
-    events = [
-        {key: value for key, value in event.items() if key not in OF_THE_CLOCK}
-        for event in Events(folder / "events.jsonl").read()
-        if event.get("state") not in ("started", "resumed")
-    ]
+    every = Events(folder / "events.jsonl").read()
+    counted = [event for event in every if event.get("state") not in ("started", "resumed")]
+    events = [{key: value for key, value in event.items() if key not in OF_THE_CLOCK} for event in counted]
     weights = Checkpoints(folder / "checkpoints").weights()
     return events, {epoch: (entry.update, entry.sha256) for epoch, entry in weights.items()}
 

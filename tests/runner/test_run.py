@@ -85,10 +85,8 @@ def test_each_flavour_of_bleu_compares_its_own_text(tmp_path: Path) -> None:
     session._score(runner.Decoding("test", 3, [Checkpoint("epoch3.pt", "weights", 9, 3, "", 0)]))
     found = {event["flavour"]: event["score"] for event in folder.events.read() if event["kind"] == "bleu"}
     pairs = (hypotheses, tokenised), (detokenise(hypotheses, "en"), untouched)
-    expected = {
-        flavour: bleu.score(flavour, *pair, experiment(), "test", 1)[0]
-        for flavour, pair in zip(("tokenised", "detokenised"), pairs, strict=True)
-    }
+    of_flavour = zip(("tokenised", "detokenised"), pairs, strict=True)
+    expected = {flavour: bleu.score(flavour, *pair, experiment(), "test", 1)[0] for flavour, pair in of_flavour}
     assert found == pytest.approx(expected) and expected["tokenised"] > expected["detokenised"] > 30
 
 

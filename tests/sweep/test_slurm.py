@@ -243,13 +243,8 @@ def test_numbers_are_numbers_and_other_values_text(script, tmp_path):
     given = script("mem_gb=1.5", "timeout_min=99", "gpus_per_node=0", "signal_delay_s=60", "setup=[a b, c]")
     assert [given[name] for name in ("mem", "time", "gpus-per-node", "signal")] == ["1536MB", "99", "0", "USR2@60"]
     assert "\na b\nc\n" in (tmp_path / "script").read_text()
-    given = script(
-        "constraint=[a100|h100]&ib",
-        "additional_parameters.cpus-per-task=8",
-        "setup=module load cuda",
-        "teardown=echo end",
-        "srun_args=--cpu-bind=none -v",
-    )
+    words = ["constraint=[a100|h100]&ib", "additional_parameters.cpus-per-task=8"]
+    given = script(*words, "setup=module load cuda", "teardown=echo end", "srun_args=--cpu-bind=none -v")
     assert (given["constraint"], given["cpus-per-task"]) == ("[a100|h100]&ib", "8")  # replaces the one of submitit
     text = (tmp_path / "script").read_text()
     assert "\nmodule load cuda\n" in text and "\necho end" in text and " --cpu-bind=none -v " in text
