@@ -2,22 +2,15 @@
 
 from pathlib import Path
 
-import pytest
 
-PAIRS = {"train": 300, "valid": 20, "test": 10}
-
-
-@pytest.fixture
-def corpus(empty_place: Path) -> list[str]:
-    """Return the words that name a small parallel corpus."""
-    for split, number in PAIRS.items():
+def test_a_corpus_is_prepared_listed_and_verified(empty_place, call, refused):
+    pairs = {"train": 300, "valid": 20, "test": 10}
+    for split, number in pairs.items():
         for side in ("de", "en"):
             lines = (f"{side}{index} {side}{index % 7}\n" for index in range(number))
             (empty_place / f"{split}.{side}").write_text("".join(lines))
-    return ["data=files", "data.bpe_merges=0", *(f"data.{split}={split}" for split in PAIRS)]
+    corpus = ["data=files", "data.bpe_merges=0", *(f"data.{split}={split}" for split in pairs)]
 
-
-def test_a_corpus_is_prepared_listed_and_verified(corpus, empty_place, call, refused):
     def row() -> list[str]:
         code, out, _ = call("data", "list")
         assert code == 0

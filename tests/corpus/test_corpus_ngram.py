@@ -32,13 +32,10 @@ def brute(history: tuple[str, ...], word: str) -> float:
     return (after[word] + len(after) * lower) / (after.total() + len(after)) if after else lower
 
 
-def brute_bits(order: int) -> float:
-    return fmean(-log2(brute(tuple(line[end - order + 1 : end]), line[end])) for line, end in places(VALID))
-
-
 def test_it_is_the_definition_and_the_best_order_is_taken(tmp_path):
     entropy = entropies(write(tmp_path / "train", *TRAIN), write(tmp_path / "valid", *VALID))
-    bits = [brute_bits(order) for order in range(1, MAX_ORDER + 1)]
+    bits = [fmean(-log2(brute(tuple(line[end - past : end]), line[end])) for line, end in places(VALID))
+            for past in range(MAX_ORDER)]  # fmt: skip
     assert len({round(value, 3) for value in bits}) == MAX_ORDER  # or the order would not be told
     assert entropy["source_blind_bits"] == pytest.approx(min(bits), abs=1e-6)
     assert bits[entropy["order"] - 1] == min(bits)

@@ -114,32 +114,25 @@ def test_a_detached_sweep_is_shown_cancelled_and_resumed(command):
     assert "2 finished, 2 without the requested probes" in run.call_here("sweep", *words, "probe=gradients")[2]
 
 
-@pytest.fixture
-def mirrored(command, tmp_path):
-    """Return a run that is mirrored to a stand-in for the server, and the server."""
+@pytest.mark.slow
+def test_killed_twice_it_arrives_as_one_on_the_server(command, tmp_path):
     run = command()
     run.arguments = [word for word in run.arguments if word != "tracker=none"] + ["tracker.mode=online"]
+    home = {"HOME": str(tmp_path), "NETRC": str(tmp_path / "netrc"), "WANDB_CONFIG_DIR": str(tmp_path / "config")}
     with Server() as server:
-        home = {"HOME": str(tmp_path), "NETRC": str(tmp_path / "netrc"), "WANDB_CONFIG_DIR": str(tmp_path / "config")}
         run.environment |= {**home, "WANDB_BASE_URL": server.url, "WANDB_API_KEY": CANARY}
-        yield run, server
-
-
-@pytest.mark.slow
-def test_killed_twice_it_arrives_as_one(mirrored):
-    run, server = mirrored
-    begun = run.start()
-    (trainer,) = until(run.workers)
-    assert not [name for name in psutil.Process(trainer).environ() if name.startswith("WANDB_")]
-    begun.kill()
-    begun.communicate(timeout=HANGS_SECONDS)
-    run.wait_until_alone()
-    for update, victim in ((30, "command"), (90, "trainer")):
-        run.kill_at(update, victim)
-    run.complete()
-    for _ in range(2):
-        status, out, error = run.call("sync")
-        assert status == 0, error
+        begun = run.start()
+        (trainer,) = until(run.workers)
+        assert not [name for name in psutil.Process(trainer).environ() if name.startswith("WANDB_")]
+        begun.kill()
+        begun.communicate(timeout=HANGS_SECONDS)
+        run.wait_until_alone()
+        for update, victim in ((30, "command"), (90, "trainer")):
+            run.kill_at(update, victim)
+        run.complete()
+        for _ in range(2):
+            status, out, error = run.call("sync")
+            assert status == 0, error
     assert "already uploaded" in out
     (arrived,) = server.runs.values()
     losses = [row["update"] for _, row in sorted(arrived.history.items()) if "train/loss" in row]

@@ -8,26 +8,16 @@ from ln_repro.records.events import Events
 from tests.engine.made import decoded, workload
 
 
-@pytest.fixture
-def losses(letters, tmp_path):
-    """Return a function that trains with some changes and returns the loss of every update."""
-
-    def train(**changes):
-        folder = tmp_path / str(len([*tmp_path.iterdir()]))
-        workload(letters, **changes).train(folder)
-        return [event["loss"] for event in Events(folder / "events.jsonl").read() if event["kind"] == "train"]
-
-    return train
-
-
 def distance(one, other):
     return max(abs(here - there) for here, there in zip(one, other, strict=True))
 
 
 @pytest.mark.slow
-def test_losses_in_bf16_are_nearer_to_those_in_fp32_than_those_of_another_seed(losses):
+def test_losses_in_bf16_are_nearer_to_those_in_fp32_than_those_of_another_seed(letters, tmp_path):
     def course(**changes):
-        every = losses(**changes)
+        folder = tmp_path / str(len([*tmp_path.iterdir()]))
+        workload(letters, **changes).train(folder)
+        every = [event["loss"] for event in Events(folder / "events.jsonl").read() if event["kind"] == "train"]
         return [fmean(every[start : start + 20]) for start in range(0, len(every), 20)]
 
     full, low, *others = course(), course(precision="bf16"), course(seed=2), course(seed=3)

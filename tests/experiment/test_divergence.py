@@ -7,13 +7,6 @@ from ln_repro.experiment.divergence import stuck
 ENTROPY, RAMP, UPDATES, EPOCH = 6.0, 100, 400, 441
 
 
-def epoch_of_the_end(losses, ramp=RAMP, updates=UPDATES):
-    """Return the epoch after which a run is stopped early; None if it is not stopped."""
-    validations = [(EPOCH * epoch, loss) for epoch, loss in enumerate(losses, 1)]
-    epochs = range(1, len(losses) + 1)
-    return next((epoch for epoch in epochs if stuck(validations[:epoch], ENTROPY, ramp, updates)), None)
-
-
 @pytest.mark.parametrize(("losses", "changes", "epoch"), [
     ([6.0, 7.4, 8.9], {}, 2),  # rises
     ([5.2, 7.9, 8.4], {}, 3),  # had learnt something, and lost it
@@ -28,4 +21,8 @@ def epoch_of_the_end(losses, ramp=RAMP, updates=UPDATES):
     ([7.0, 6.97, 6.94, 6.91, 6.88], {"updates": 2 * EPOCH}, None),  # slow, but it falls
 ])  # fmt: skip
 def test_a_run_is_stuck_once_its_loss_has_stayed_above_the_entropy_and_does_not_fall(losses, changes, epoch):
-    assert epoch_of_the_end(losses, **changes) == epoch
+    """It is stopped after that epoch, or never."""
+    ramp, updates = changes.get("ramp", RAMP), changes.get("updates", UPDATES)
+    validations = [(EPOCH * at, loss) for at, loss in enumerate(losses, 1)]
+    ends = (at for at in range(1, len(losses) + 1) if stuck(validations[:at], ENTROPY, ramp, updates))
+    assert next(ends, None) == epoch
