@@ -44,10 +44,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Workload:
 
 
 @pytest.mark.parametrize("row", [
-    pytest.param("stock/sweep", marks=pytest.mark.slow),
-    "probes/run",
-    "packed/2",
-    pytest.param("stack/8", marks=pytest.mark.slow),
+    "probes/run", "packed/2", *(pytest.param(row, marks=pytest.mark.slow) for row in ("stock/sweep", "stack/8")),
 ])  # fmt: skip
 def test_every_row_gives_a_ratio_a_round(work: Workload, row: str) -> None:
     ratios = ROWS[row](work, 1)

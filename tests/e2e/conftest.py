@@ -129,9 +129,11 @@ class Command:
 
     def reached(self, update: int) -> list[str]:
         """Return the names of the runs whose training has reported ``update`` or more."""
-        texts = {path.parent.name: path.read_text().splitlines() for path in self.runs.glob("*/events.jsonl")}
-        whole = {name: [json.loads(line) for line in lines if line.endswith("}")] for name, lines in texts.items()}
-        return [name for name, events in whole.items() if any(event["update"] >= update for event in events)]
+        return [
+            path.parent.name
+            for path in self.runs.glob("*/events.jsonl")
+            if any(json.loads(line)["update"] >= update for line in path.read_text().splitlines() if line.endswith("}"))
+        ]
 
     def wait_for_update(self, update: int) -> None:
         """Return once the training of a run has reported ``update`` or more."""

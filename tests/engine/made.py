@@ -20,16 +20,11 @@ from ln_repro.records.events import Events
 from tests.examples import experiment
 
 RENAMED = {
-    ".stack.norm.": ".layer_norm.",
-    ".stack.": ".",
-    ".embed.embedding.": ".embed_tokens.",
-    ".projection.": ".output_projection.",
-    ".cross_attn.": ".encoder_attn.",
-    ".ffn.fc": ".fc",
-    ".self_attn_residual.norm.": ".self_attn_layer_norm.",
-    ".cross_attn_residual.norm.": ".encoder_attn_layer_norm.",
+    ".stack.norm.": ".layer_norm.", ".stack.": ".", ".embed.embedding.": ".embed_tokens.",
+    ".projection.": ".output_projection.", ".cross_attn.": ".encoder_attn.", ".ffn.fc": ".fc",
+    ".self_attn_residual.norm.": ".self_attn_layer_norm.", ".cross_attn_residual.norm.": ".encoder_attn_layer_norm.",
     ".ffn_residual.norm.": ".final_layer_norm.",
-}
+}  # fmt: skip
 
 
 class Sentences(list):

@@ -37,14 +37,9 @@ def test_each_gpu_that_torch_finds_is_a_device_by_uuid_for_as_many_runs_as_fit(s
 def test_a_training_is_of_as_many_runs_as_fit_or_if_memory_is_not_reported_as_requested(smi):
     smi("GPU-aaa, 0, Default, 81559", "GPU-bbb, 1, Default, [N/A]")
     for uuid, jobs, stack, expected in (
-        ("aaa", 1, None, (1, 8)),
-        ("aaa", 1, 4, (1, 4)),
-        ("aaa", 2, None, (2, 4)),
-        ("aaa", 16, None, (8, 1)),
-        ("bbb", 3, None, (3, 1)),
-        ("bbb", 3, 5, (3, 5)),
-        ("unlisted", 3, 5, (3, 5)),
-    ):
+        ("aaa", 1, None, (1, 8)), ("aaa", 1, 4, (1, 4)), ("aaa", 2, None, (2, 4)), ("aaa", 16, None, (8, 1)),
+        ("bbb", 3, None, (3, 1)), ("bbb", 3, 5, (3, 5)), ("unlisted", 3, 5, (3, 5)),
+    ):  # fmt: skip
         (device,) = devices.gpu_devices([uuid], jobs, 8.2e9, stack)
         assert (device.slots, device.stack) == expected
     assert devices.gpu_devices(["aaa"], 1, 1e9, None)[0].stack == devices.STACK

@@ -14,11 +14,8 @@ NONE, OLD, NEW = Gpu(None, False), Gpu("Old GPU", False), Gpu("New GPU", True)
 
 
 @pytest.mark.parametrize(("gpu", "wanted", "asked", "settled"), [
-    (NONE, "auto", "auto", "fp32"),
-    (OLD, "auto", "auto", "fp32"),
-    (NEW, "auto", "auto", "bf16"),
-    (NEW, "cpu", "auto", "fp32"),
-    (NONE, "auto", "bf16", "bf16"),
+    (NONE, "auto", "auto", "fp32"), (OLD, "auto", "auto", "fp32"), (NEW, "auto", "auto", "bf16"),
+    (NEW, "cpu", "auto", "fp32"), (NONE, "auto", "bf16", "bf16"),
 ])  # fmt: skip
 def test_precision_is_settled(monkeypatch, gpu, wanted, asked, settled):
     monkeypatch.setattr(gpus, "default", lambda: gpu)
