@@ -1,5 +1,6 @@
 """The few numbers in the text of docs/results.md and further.md that no table has are those of the records."""
 
+from collections import defaultdict
 from statistics import fmean
 
 import numpy as np
@@ -201,13 +202,15 @@ def test_new_seeds_of_berts_largest_rates() -> None:
 
 
 def test_under_sgd_equal_layer_norms_harm_post_ln() -> None:
-    runs = [run for run in committed.archive().kept.runs if run.record.exp.endswith("_sgd_long") and run.seed == 1]
-    made = [(run.record.exp.split("_")[2], run.experiment, run.bleu) for run in runs if run.experiment.lr != 0.1]
-    bleu = {(warmup, run.lr, run.optimizer.equal_layer_norms): round(score, 1) for warmup, run, score in made}
-    assert bleu == {
-        ("warm", 0.2, False): 99.6, ("warm", 0.5, False): 59.0, ("nowarm", 0.5, False): 95.9,
-        ("warm", 0.2, True): 94.5, ("nowarm", 0.2, True): 64.4, ("warm", 0.5, True): 54.0,
-        ("nowarm", 0.5, True): 7.9,
+    runs = [run for run in committed.archive().kept.runs if run.record.exp.endswith("_sgd_long")]
+    bleus = defaultdict[tuple[float, bool, str], list[int]](list)
+    for run in (run for run in runs if (run.experiment.lr, run.seed > 100) in ((0.2, True), (0.5, False))):
+        equal = run.experiment.optimizer.equal_layer_norms
+        bleus[run.experiment.lr, equal, run.record.exp.split("_")[2]].append(round(run.bleu))
+    assert {key: sorted(of_key) for key, of_key in bleus.items()} == {
+        (0.2, False, "warm"): [99, 100, 100, 100, 100], (0.2, False, "nowarm"): [99, 99, 99, 99, 99],
+        (0.2, True, "warm"): [80, 96, 99, 99, 99], (0.2, True, "nowarm"): [61, 64, 65, 69, 76],
+        (0.5, False, "warm"): [59], (0.5, False, "nowarm"): [96], (0.5, True, "warm"): [54], (0.5, True, "nowarm"): [8],
     }  # fmt: skip
 
 
