@@ -9,7 +9,7 @@ from ln_repro.corpus.locate import locked
 from ln_repro.corpus.prepare import prepare
 from ln_repro.errors import LnReproError, UserError
 from ln_repro.experiment.name import Name
-from ln_repro.records.archive import Run, add, archive_folder, files_of, read_kept, records_folder, stopped_folder
+from ln_repro.records.archive import Run, add, files_of, intact_archives, read_kept, records_folder, stopped_folder
 from ln_repro.records.provenance import PACKAGES
 from ln_repro.records.record import Record, record_of
 from ln_repro.records.run_dir import RunFolder, find_run, runs_under
@@ -37,6 +37,7 @@ def collect_command(options: argparse.Namespace) -> int:
         archive.mkdir(parents=True, exist_ok=True)
         with locked(archive):
             known = {record.id: record for record in read_kept(archive).records}
+            intact = intact_archives(archive)
             new: dict[str, dict[RunFolder, tuple[Record, Mapping[str, bytes]]]] = {}
             done: dict[RunFolder, str] = {}
             refused: dict[RunFolder, LnReproError] = {}
@@ -48,7 +49,7 @@ def collect_command(options: argparse.Namespace) -> int:
                     kept, files = files_of(folder, record)
                     there = known.get(kept.id)
                     same = there is not None and kept == there.model_copy(update={"archive": ""})
-                    if there and same and (archive_folder(archive) / there.archive).is_file():
+                    if there and same and there.archive in intact:
                         done[folder] = f"{kept.id} is there already"
                     elif there and not same and not options.replace:
                         raise LnReproError(f"another record of {kept.id} exists (--replace overwrites it)")

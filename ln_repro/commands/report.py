@@ -4,7 +4,6 @@ import argparse
 import json
 
 from rich.console import Console
-from rich.table import Table
 
 from ln_repro.claims.arena import arena
 from ln_repro.claims.judge import claim_rows, read_archive
@@ -14,6 +13,7 @@ from ln_repro.errors import UserError
 from ln_repro.experiment.name import ArmName
 from ln_repro.experiment.validation import nearest
 from ln_repro.records.archive import given_records, records_folder
+from ln_repro.records.status import aligned
 from ln_repro.report.arena import arena_data, arena_table
 from ln_repro.report.claims import LEGEND, details, overview
 from ln_repro.report.page import page, page_tables
@@ -79,14 +79,9 @@ def arena_command(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(arena_data(ranked, costs), indent=1, allow_nan=False))
         return complaints(archive.kept.problems)
-    console = Console()
-    content = arena_table(ranked, costs)
-    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
-    for column in content.columns:
-        table.add_column(column, no_wrap=True)
-    for row in content.rows:
-        table.add_row(*row)
-    console.print(table, *content.notes, sep="\n", highlight=False)
+    table = arena_table(ranked, costs)
+    cells = [table.columns, *([cell or "-" for cell in row] for row in table.rows)]
+    print(aligned(cells, gap=" "), *table.notes, sep="\n")
     schemes = {ArmName.of(arm).scheme for arm in archive.evidence[setting].rates}
     if few := sorted(schemes - {entry.scheme for entry in ranked}):
         say(f"left out, with fewer than three seeds at any rate: {', '.join(map(display_name, few))}")

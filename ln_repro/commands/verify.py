@@ -31,6 +31,7 @@ def check(folder: Path) -> list[str]:
     by_archive: dict[str, list[Record]] = {name: [] for name in known}
     for record in kept.records:
         by_archive.setdefault(record.archive, []).append(record)
+    ids = {record.id for record in kept.records}
     problems, sound, rescored = list(kept.problems), 0, Counter[str | None]()
     with progress("checking", len(kept.records), say, "records") as advance:
         for name, records in sorted(by_archive.items()):
@@ -46,6 +47,9 @@ def check(folder: Path) -> list[str]:
             except LnReproError as error:
                 problems.append(str(error))
                 continue
+            lost = {file.partition(".")[0] for file in files} - ids
+            if lost and not kept.problems:  # otherwise, they may be those of unsound lines
+                problems.append(f"{path} has runs without a record ({', '.join(sorted(lost))}); restore the records")
             for record in records:
                 of_bleu = bleu_problem(record, files)
                 of_record = [*filter(None, (events_problem(record, files), of_bleu))]
@@ -54,7 +58,8 @@ def check(folder: Path) -> list[str]:
                 rescored[of_bleu] += 1
                 advance(1)
     print(f"{folder.name}: {plural(sound, 'valid record')}; BLEU recomputed for {rescored['']}")
-    print(f"not recomputed for {rescored[None]}: hypotheses or prepared corpus are not here")
+    if rescored[None]:
+        print(f"not recomputed for {rescored[None]}: hypotheses or prepared corpus are not here")
     return problems
 
 

@@ -124,8 +124,8 @@ def _unpack(archive: Path, folder: Path, corpus: Corpus) -> None:
             for member in filter(tarfile.TarInfo.isfile, tar):
                 if file := tar.extractfile(member):
                     write_atomically(folder / Path(member.name).name, file.read())
-    except DAMAGE as error:
-        raise UserError(f"{archive}: not a tar archive, or a damaged one ({error}); {corpus.by_hand}") from None
+    except DAMAGE:
+        raise UserError(f"{archive}: not a tar archive, or a damaged one; {corpus.by_hand}") from None
 
 
 def download(raw: Raw, target: Path, expected: str | None, by_hand: str, report: Report) -> None:

@@ -16,7 +16,7 @@ from ln_repro.corpus.text import stored_lines
 from ln_repro.errors import UserError
 from ln_repro.experiment.data import Data
 from ln_repro.system.files import Json, explained, read_json, sha256
-from ln_repro.system.progress import Report
+from ln_repro.system.progress import Report, plural
 
 MANIFEST = "manifest.json"
 
@@ -227,13 +227,12 @@ def describe(folder: Path) -> dict[str, Json]:
 
 
 def mismatches(folder: Path) -> list[str]:
-    """Return one message for each file that is not as in the manifest."""
+    """Return a message on the files that are not as in the manifest, if there are some."""
     manifest = read_json(folder / MANIFEST, dict) or {}
     if "files" not in manifest:
         return [f"{folder / MANIFEST}: unreadable; delete {folder} and prepare again"]
     expected, present = manifest["files"], describe(folder)
-    return [
-        f"{folder / name}: expected {expected.get(name, 'no such file')}, found {present.get(name, 'no such file')}"
-        for name in sorted(expected.keys() | present.keys())
-        if expected.get(name) != present.get(name)
-    ]
+    names = sorted(expected.keys() | present.keys())
+    different = [name for name in names if expected.get(name) != present.get(name)]
+    number = plural(len(different), "file")
+    return [f"{folder}: {number} missing, changed or new ({different[0]}, ...); prepare it again"] if different else []

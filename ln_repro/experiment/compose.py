@@ -115,6 +115,8 @@ def launcher(name: str, options: Sequence[str]) -> Json:
         return {key: typed(key, value) for key, value in _plain(content).items()}
     except FileNotFoundError:
         raise UserError(f"launcher: there is no file {name}") from None
+    except TypeError:
+        raise UserError(f"launcher: {name}: expected OPTION: VALUE in each line; see conf/slurm.yaml") from None
     except _complaints() as error:
         raise UserError(f"launcher: {_one_line(error)}") from None
 
@@ -234,12 +236,14 @@ def _one_line(error: Exception) -> str:
         if value and not {*value} & {*"'\"`$!\\"}:  # nothing that the shell or Hydra would take for something else
             hint += f""": "{key}='{value}'\""""
         return f"expected key=value, got {error.override!r} ({hint})"
-    if text.startswith("Ambiguous value"):
+    if text.startswith(("Ambiguous value", "Sweep parameters")):
         override = text.split("'")[1]
         return (
             f"{override}: expected one value; `ln-repro run -m` takes several, a sweep rates=A,B and arms=A,B; "
             "otherwise, give one command for each"
         )
+    if text.startswith("Can only enumerate"):
+        return "interval() has no end of values; give them (KEY=A,B) or a range (KEY=range(FIRST,END,STEP))"
     if isinstance(error, MissingConfigException) and error.options:
         group, _, choice = str(error.missing_cfg_file).rpartition("/")
         hints = {

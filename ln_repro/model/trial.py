@@ -16,14 +16,15 @@ from ln_repro.model.schemes.registry import failure
 
 SIZES = ((5, 2), (8, 3))
 """Lengths and numbers of the sentences that a scheme is tried on, first in evaluation, then in training."""
+TOLERANCE = 1e-4  # of rounding, in outputs of size 1
 
 
 def try_own_scheme(experiment: Experiment) -> None:
     """Initialise a model with the experiment's own scheme, if it has one, and pass random numbers through its stacks.
 
     Raises:
-        UserError: the scheme fails, does not return a tensor of its input's shape, or changes state that checkpoints do
-            not contain; the message has the file's line.
+        UserError: the scheme fails, does not return a tensor of its input's shape, mixes sentences or lets the decoder
+            see later tokens, or changes state that checkpoints do not contain; the message has the file's line.
     """
     scheme = experiment.norm_file
     if scheme is None or scheme.path is None:  # without a path, the text is that of an earlier run
@@ -73,7 +74,26 @@ def _try_stack(kind: type[EncoderLayer] | type[DecoderLayer], shape: Shape, init
                 f"{forward} {change}, which a checkpoint would lack; make parameters and, with register_buffer, what "
                 "changes in __init__"
             )
+        if not training and (leak := _leak(stack, x, context)):
+            raise UserError(f"{forward} {leak}")
     output.sum().backward()
+
+
+@torch.no_grad()
+def _leak(stack: Stack, x: Tensor, context: list[Any]) -> str | None:
+    """Return what an output in evaluation depends on, though it must not; None if there is nothing."""
+    last, of_all = -1, slice(None)
+    parts: dict[str, tuple[Any, Any]] = {"mixes sentences; x[:, i] may depend on itself alone": (of_all, last)}
+    if context[0] is not None:
+        parts["lets the decoder see later tokens; there, x[t] may depend on x[:t + 1] alone"] = (last, of_all)
+    for leak, changed in parts.items():
+        other = x.clone()
+        other[changed] = torch.randn_like(x[changed])
+        difference = stack(other, *context) - stack(x, *context)
+        difference[changed] = 0
+        if difference.abs().max() > TOLERANCE:
+            return leak
+    return None
 
 
 SAVED = object()

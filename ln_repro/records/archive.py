@@ -324,6 +324,13 @@ def checksums(folder: Path) -> dict[str, str]:
     return {line[2]: line[1] for line in lines if line}
 
 
+def intact_archives(records: Path) -> set[str]:
+    """Return the names of the archives of a folder of records that are as they were written."""
+    folder = archive_folder(records)
+    known = checksums(folder)
+    return {name for name in known if (folder / name).is_file() and sha256(folder / name) == known[name]}
+
+
 def pack(folder: Path, setting: str, files: Mapping[str, bytes]) -> str:
     """Write a new archive with these files, and its checksum; return its name.
 

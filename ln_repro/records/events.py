@@ -95,7 +95,7 @@ def valid_events(text: bytes) -> list[Event]:
 def _parsed(lines: Iterable[bytes]) -> Iterator[Event]:
     """Yield the events in lines, some of which a crash may have cut off; other lines are none."""
     for line in lines:
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, RecursionError):
             if _is_event(event := json.loads(line)):
                 yield event
 

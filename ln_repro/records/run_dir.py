@@ -72,6 +72,10 @@ class RunFolder:
         settings = dict(self.experiment or {})
         return settings.pop("id", None), build(settings)
 
+    def describe(self, experiment: Experiment, id: str) -> None:
+        """Write the settings and the id, which make the directory that of a run."""
+        write_json(self.path / EXPERIMENT, {**experiment.model_dump(mode="json"), "id": id})
+
     def lock(self) -> DirectoryLock:
         """Lock the directory, or raise `InUseError` if another process has locked it."""
         return acquire(self.path)

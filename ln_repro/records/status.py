@@ -76,13 +76,13 @@ def table(statuses: Sequence[RunStatus], width: int | None = None) -> str:
     return aligned([columns, *(status.cells(columns) for status in statuses)], width)
 
 
-def aligned(rows: Sequence[Sequence[str]], width: int | None = None) -> str:
-    """Return rows of cells as lines of text with aligned columns.
+def aligned(rows: Sequence[Sequence[str]], width: int | None = None, gap: str = "  ") -> str:
+    """Return rows of cells as lines of text with aligned columns, ``gap`` between them.
 
     If they would be wider than ``width``, the last cell of each row is below the others.
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    lines = [gap.join(map(str.ljust, row, widths)).rstrip() for row in rows]
     if width is None or max(map(len, lines)) <= width:
         return "\n".join(lines)
     wrapped = []

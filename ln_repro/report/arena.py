@@ -19,16 +19,16 @@ LR50_NOTE = (
     "in. A run trains at 0.88 of the BLEU of the best arm or more. Replication: seeds above 100, which were run after "
     "the rules had been fixed."
 )
-COLUMNS = ("scheme", "range w/o", "oct", "range w/", "LR50", "NLL", "sens.", "time", "mem.")
+COLUMNS = ("scheme", "range w/o", "oct", "range w/", "LR50", "NLL", "sens", "time", "mem")
 NOTES = (
     "range: lowest and highest peak rate at which four fifths of at least three seeds train, without and with warm-up; "
     "<, +: the lowest or highest rate that was run, so that it may go on; oct: width in octaves, by which schemes are "
     "sorted",
     "LR50: the rate at which half of the seeds train, without warm-up",
     "NLL: bits at the rate of lowest validation loss, with or without warm-up, and half of its 95 % interval",
-    "sens.: sensitivity to the rate without warm-up: mean NLL over the rates that all schemes with three or more rates "
+    "sens: sensitivity to the rate without warm-up: mean NLL over the rates that all schemes with three or more rates "
     "share, minus that at the scheme's best rate, in bits; NLLs are capped at that of a model that ignores the source",
-    "time, mem.: of an update, relative to Pre-LN's, on Multi30k (results/bench/schemes.json); memory is what the "
+    "time, mem: of an update, relative to Pre-LN's, on Multi30k (results/bench/schemes.json); memory is what the "
     "forward pass keeps for the backward pass",
 )
 

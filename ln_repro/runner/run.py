@@ -15,7 +15,7 @@ from ln_repro.engine.inputs import SCHEME_FILE, Inputs
 from ln_repro.errors import Interrupted, LnReproError, UserError
 from ln_repro.experiment.settings import Experiment
 from ln_repro.records.record import AVERAGE, Record, record_of
-from ln_repro.records.run_dir import EXPERIMENT, RunFolder, write_json
+from ln_repro.records.run_dir import RunFolder
 from ln_repro.runner import bleu
 from ln_repro.runner.pretrained import with_pretrained
 from ln_repro.runner.progress import Display
@@ -92,6 +92,8 @@ def run(experiment: Experiment, say: Callable[[str], None]) -> Path:
                         raise
                     return folder.path
         if record := folder.record:
+            if folder.experiment is None:  # damaged: other commands would not find the run
+                folder.describe(experiment.model_copy(update={"probe": record.experiment.probe}), run_id)
             lacking = f", but without probe={experiment.probe}" if record.lacks_probes(experiment) else ""
             early = f", diverged ({record.divergence.rule})" if record.divergence else ""
             say(f"this experiment is already finished{early}{lacking} (rerun=true runs it again)")
@@ -119,8 +121,7 @@ class Session:
 
     def execute(self) -> None:
         """Train and decode in parallel, then write the record."""
-        settings = {**self.experiment.model_dump(mode="json"), "id": self.id}
-        write_json(self.folder.path / EXPERIMENT, settings)  # makes the directory that of a run
+        self.folder.describe(self.experiment, self.id)
         if scheme := self.experiment.norm_file:
             write_atomically(self.folder.path / SCHEME_FILE, scheme.text)
         (self.folder.path / "hyps").mkdir(exist_ok=True)

@@ -60,6 +60,8 @@ def command(*arguments: str, **variables: str) -> subprocess.CompletedProcess[st
     (f"run {TOY} +new=1", "new: no such option"),
     (f"run {TOY} lr=${{nope}}", "Interpolation key 'nope' not found"),
     (f"run {TOY} seed=1,2", "seed=1,2: expected one value; `ln-repro run -m` takes several, a sweep rates=A,B and"),
+    (f"run {TOY} lr=interval(1,2)", "lr=interval(1,2): expected one value; `ln-repro run -m` takes several, "),
+    (f"run -m {TOY} lr=interval(1,2)", "interval() has no end of values; give them (KEY=A,B) or a range"),
     (f"run {TOY} data.source=a'b", 'expected key=value, got "data.source=a\'b" (special characters need quotes '),
     (f"run {TOY} data.only=test", "data.only: a run needs the whole corpus"),
     (f"run -m {TOY} hydra/launcher=submitit_slurm", "hydra/launcher: is not for one run; see `ln-repro sweep "),

@@ -80,6 +80,8 @@ def test_a_file_without_the_scheme_is_one_line(command, overrides, message, empt
      "Mine.forward in {file} changes 'calls', which a checkpoint would lack"),
     (OWN.replace("return", "self.after = self.new_norm(64)\n        return"),
      "Mine.forward in {file} makes 'after.weight', which a checkpoint would lack"),
+    (OWN.replace("x + ", "x.mean(1, keepdim=True) + "), "Mine.forward in {file} mixes sentences; "),
+    (OWN.replace("x + ", "x.roll(-1, 0) + "), "Mine.forward in {file} lets the decoder see later tokens; "),
     (OWN.replace("x + ", "x[:5] + "), "{file}, line 8, fails with RuntimeError: The size of tensor a (5) must match"),
 ])  # fmt: skip
 def test_a_mistake_in_a_scheme_is_found_before_anything_is_prepared(text, message, empty_place, refused):

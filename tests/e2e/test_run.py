@@ -37,7 +37,10 @@ def test_a_run_end_to_end(undisturbed):
 
 def test_a_finished_run_is_left_as_it_is_unless_rerun(finished):
     folder, record = finished.folder, finished.record
+    described, before = folder / "experiment.json", json.loads((folder / "experiment.json").read_text())
+    described.write_text("{")
     status, out, error = finished.call_here("run", *finished.arguments, "probe=gradients")
+    assert {**json.loads(described.read_text()), "paths": before["paths"]} == before  # the test has moved the run
     assert status == 0 and "already finished, but without probe=gradients" in error
     assert out.splitlines()[-1] == str(folder)
     assert json.loads((folder / "record.json").read_text()) == record

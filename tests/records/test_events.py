@@ -42,6 +42,7 @@ def test_an_event_says_what_when_and_where_with_eight_digits_or_those_of_probes_
     b"\0\0\0\0",
     b'{"a": "\xc3',
     b"null\n",
+    100_000 * b"[" + b"\n",
     b"{}\n",
     b'{"kind": "status", "state": "resumed", "update": "x", "epoch": 1}\n',
 ])  # fmt: skip

@@ -265,7 +265,19 @@ def test_what_is_collected_can_be_verified(score, hypotheses, complaint, tmp_pat
     assert dict(unpacked(place / "archive" / ARCHIVE))[f"0123456789{EVENTS}"] == (run / "events.jsonl").read_bytes()
     code, out, err = call("verify", "--records", place)
     assert code == bool(complaint) == err.count("ln-repro: ") and complaint in err
-    assert ("BLEU recomputed for 1" in out) == (not complaint) and "not recomputed for 0" in out
+    assert ("BLEU recomputed for 1" in out) == (not complaint) and "not recomputed" not in out
+    (place / "toy.jsonl").write_text("")
+    code, _, err = call("verify", "--records", place)
+    assert code == 1 and f"{ARCHIVE} has runs without a record (0123456789)" in err
+
+
+def test_a_run_whose_archive_was_damaged_is_copied_again(tmp_path, collect):
+    assert collect()[0] == 0
+    archived = tmp_path / "kept" / "archive" / ARCHIVE
+    archived.write_bytes(archived.read_bytes()[:100])
+    assert "copied as 0123456789" in collect()[1] and "is there already" in collect()[1]
+    (record,) = read_kept(tmp_path / "kept").records
+    assert record.archive == "0002-toy.tar.xz"
 
 
 def test_the_entropies_of_a_corpus_come_from_any_of_its_records(folder):

@@ -311,6 +311,7 @@ def test_without_a_gpu_here_the_precision_of_jobs_with_one_is_named(words, warne
 @pytest.mark.parametrize(("words", "message"), [
     ("launcher=nowhere.yaml", "launcher: there is no file nowhere.yaml"),
     ("launcher=torn.yaml", "launcher: while parsing"),
+    ("launcher=listed.yaml", "launcher: listed.yaml: expected OPTION: VALUE in each line"),
     ("launcher=twice.yaml", "launcher: while constructing a mapping"),
     ("launcher=slurm", "launcher: sbatch not found"),
     ("launcher=slurm launcher.gpus_per_node=two", "launcher.gpus_per_node: expected a number, got 'two'; for "),
@@ -328,6 +329,7 @@ def test_without_a_gpu_here_the_precision_of_jobs_with_one_is_named(words, warne
 def test_a_launcher_that_cannot_be_used_is_refused_at_once(words, message, empty_place, monkeypatch, refused):
     pytest.importorskip("submitit")
     (empty_place / "torn.yaml").write_text("a: [")
+    (empty_place / "listed.yaml").write_text("- partition\n")
     (empty_place / "twice.yaml").write_text("qos: a\nqos: b\n")
     (empty_place / "named.yaml").write_text("partition: {a: 1}\n")
     (empty_place / "open.yaml").write_text("srun_args: --job-name='a\n")
