@@ -9,7 +9,7 @@ from ln_repro.claims.criteria import Finding, OverRates, Within
 from ln_repro.claims.evidence import FAILED_BITS, FAILS, TRAINED_BITS, TRAINS, Evidence
 from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, REPRODUCED, SIGNIFICANT, Interval, fisher_exact
 from ln_repro.claims.lr50 import Lr50, lr50
-from ln_repro.claims.metrics import BLEU, NLL, SEEDS, Effect
+from ln_repro.claims.metrics import BLEU, NLL, SEEDS, Count, Effect
 from ln_repro.claims.rates import CURVE_SEEDS, at_edge, best_rate, usable_curve, usable_range
 from ln_repro.claims.words import arm_words
 from ln_repro.records.archive import Run
@@ -71,9 +71,21 @@ class RateFactor(OverRates):
             result = CONTRADICTED
         else:
             needs = self.needed(evidence, first)
-        note = "" if first.median or second.median else NOTHING_TRAINS
+        note = self.weaker(evidence, first, second) if first.median or second.median else NOTHING_TRAINS
         text, runs = "; ".join(texts) or "no bound from these rates", evidence.of_arms(self.arms)
         return Finding(result, effect, text, needs, runs, self.most_seeds(evidence), note)
+
+    def weaker(self, evidence: Evidence, first: Lr50, second: Lr50) -> str:
+        """Return a note of the bound without the lowest rate of a second arm that trains nowhere; it may be too low.
+
+        It is if the first arm does not train there, either, but at a higher rate. The note is empty if it does.
+        """
+        lowest, *higher = sorted(second.counts)
+        runs = evidence.curve(self.arms[0]).get(lowest)
+        if second.median or not runs or not higher or Count.of(evidence.trained, runs).hits or not first.median:
+            return ""
+        bound = first.over(replace(second, interval=(0.0, higher[0])))
+        return f"{bound or 'no bound'} without {lowest:g}, where neither trains"
 
     def needed(self, evidence: Evidence, first: Lr50) -> str:
         """Return what would make the interval narrower, or the p-value smaller."""
@@ -118,8 +130,8 @@ class AtBestRates(OverRates):
         if seeds < SEEDS:
             result, needs = INCONCLUSIVE, f"{SEEDS} seeds at {rate:g} and {other_rate:g}"
         elif result == REPRODUCED and (side := at_edge(evidence, self.arms[1])):
-            second, end = arm_words(self.arms[1]), {"higher": "highest", "lower": "lowest"}[side]
-            result, needs, note = INCONCLUSIVE, f"{side} rates of {second}", f"{second} is best at its {end} rate"
+            needs = f"{side} rates of {arm_words(self.arms[1])}"
+            result, note = INCONCLUSIVE, f"{needs} were not run"
         text = f"{finding.effect} (at {rate:g} and {other_rate:g}); {_better(finding.effect.interval)}"
         return Finding(result, finding.effect, text, needs, used, seeds, note)
 

@@ -21,7 +21,7 @@ ROWS: Mapping[Place, tuple[str, str]] = {
     ("postln_nowarm_burst16_newdecoder", 0.005): ("Adam, decoder reset", COLOURS["postln"]),
     ("postln_nowarm_burst16_newencoder", 0.005): ("Adam, encoder reset", NEW),
     ("preln_nowarm_burst16", 0.005): ("Pre-LN, 0.005, then 0.0005", COLOURS["preln"]),
-    ("preln_nowarm_burst16", 0.02): ("0.02, then 0.002", COLOURS["preln"]),
+    ("preln_nowarm_burst16", 0.02): ("Pre-LN, 0.02, then 0.002", COLOURS["preln"]),
 }
 """Name and colour of each row of the right panel, from its top."""
 CURVES: Mapping[Place, Look] = {

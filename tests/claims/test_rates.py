@@ -59,6 +59,14 @@ def by_nll(*nlls: float, bleu: float = 0.0, seeds: int = 5) -> dict[float, dict[
             for at, nll in enumerate(nlls)}  # fmt: skip
 
 
+def test_a_bound_that_rests_on_a_rate_at_which_neither_arm_trains_is_given_without_it() -> None:
+    fails, trains = by_nll(*[6.0] * 4), by_nll(*[2.0] * 4, bleu=80.0)
+    for rates, bound in (((2.0, 4.0), "at least x2.2"), ((2.0, 4.0, 8.0), "at least x4"), ((1.0, 2.0, 4.0), "")):
+        evidence = Evidence({}, {WARM: fails | {rate: trains[rate] for rate in rates}, NONE: by_nll(5.0, 6.0, 7.0)})
+        note = f"{bound} without 1, where neither trains" if bound else ""
+        assert RateFactor((WARM, NONE)).judge(evidence).note == note
+
+
 def test_an_arm_that_higher_rates_may_help_has_not_failed() -> None:
     trains = by_nll(2.0, 2.0, bleu=80.0) | {4.0: by_nll(5.0)[1.0]}
     higher = "higher rates of Post-LN without warm-up"
