@@ -117,13 +117,13 @@ def details(row: Row, width: int) -> Iterator[Text]:
 
 def _judged(place: str, judged: Judged, width: int, cost: str = "") -> Iterator[Text]:
     """Yield the verdict on one kind of data, what it rests on, and the command that runs it."""
-    notes = [judged.note, plural(judged.seeds, "seed") if judged.seeds else ""]
+    seeds = [plural(judged.seeds, "seed")] if judged.seeds else []
     if judged.replicated and judged.explored:
-        notes += [f"new seeds: {judged.replicated}", f"exploratory: {judged.explored}"]
+        seeds += [f"new seeds: {judged.replicated}", f"exploratory: {judged.explored}"]
     heading = Text(f"\n{place}: ").append(judged.verdict, COLOURS[judged.verdict])
-    yield heading.append(f" ({', '.join(filter(None, notes))})" if any(notes) else "")
+    yield heading.append(f" ({', '.join(seeds)})" if seeds else "")
     dated = f" ({judged.written}: {judged.source})" if judged.written else ""
-    fields = {"found": judged.ours, "new seeds": judged.replication, "rule": judged.rule and judged.rule + dated,
+    fields = {"found": judged.ours, "note": judged.note, "new seeds": judged.replication, "rule": judged.rule and judged.rule + dated,
               "needs": judged.needs}  # fmt: skip
     for label, words in fields.items():
         if words:

@@ -27,7 +27,7 @@ NAMES = {
 """The four arms of the 2x2, from the bottom of the figure to its top."""
 BESIDE: Mapping[str, tuple[float, float, str]] = {
     "postln_nowarm": (7, 4, "left"), "postln_warm": (7, -3, "right"),
-    "preln_nowarm_anchored": (14, 10, "left"), "preln_warm": (30, 7, "left"),
+    "preln_nowarm_anchored": (13, 8, "left"), "preln_warm": (30, 7, "left"),
 }  # fmt: skip
 """Where a line has its name: by what the height of the shaded region is divided, and how far to which side, in
 points."""
@@ -115,7 +115,7 @@ def draw_rates(archive: Archive, out: Path, kind: Kind = TRANSLATION) -> list[Pa
 def _draw(drawn: Sequence[Column], kind: Kind, figure: Figure) -> None:
     """Draw the curves, LR50 as bars on the axis of rates, and with new seeds of all arms the 2x2 with its factors."""
     compared = [column for column in drawn if len(column.limits[1]) == len(NAMES)]
-    height, bottom = (5.3, 0.38) if compared else (3.9, 0.17)
+    height, bottom = (5.0, 0.35) if compared else (3.9, 0.17)
     figure.set_size_inches(plotting.WIDTH, height)
     widths = [max(4.1, math.log2(column.rates[-1] / column.rates[0]) + 1) for column in drawn]
     sides = {"left": 0.185, "right": 0.99}
@@ -142,7 +142,7 @@ def _draw(drawn: Sequence[Column], kind: Kind, figure: Figure) -> None:
         marks.insert(0, "filled: exploration; open: replication with new seeds")
     note = "peak learning rate; bars: LR50, where half of the seeds train, with its 95 % interval or a bound"
     figure.text(sides["left"], bottom - 0.37 / height, f"{note}\n{'; '.join(marks)}".rstrip(), va="center")
-    lower = figure.add_gridspec(1, max(len(compared), 1), bottom=0.03, top=0.25, wspace=0.1, **sides)
+    lower = figure.add_gridspec(1, max(len(compared), 1), bottom=0.035, top=0.195, wspace=0.1, **sides)
     for number, column in enumerate(compared):
         _draw_factors(figure.add_subplot(lower[number]), column, number == 0)
 
@@ -207,28 +207,25 @@ def _draw_limits(axis: Axes, column: Column, first: bool) -> None:
 
 
 def _draw_factors(axis: Axes, column: Column, first: bool) -> None:
-    """Draw the 2x2 of LR50 with the factors between its cells, those of the replication above the exploration's."""
+    """Draw the 2x2 of the replication's LR50 with the factors between its cells."""
     axis.set_axis_off()
     axis.set(xlim=(0, 1), ylim=(0, 1))
-    across, down = {False: 0.18, True: 0.78}, {"postln": 0.7, "preln": 0.12}
+    across, down = {False: 0.18, True: 0.78}, {"postln": 0.6, "preln": 0.0}
     places = {arm: (across[name.warm], down[name.scheme]) for arm in NAMES for name in [ArmName.of(arm)]}
+    middle: dict[str, Any] = {"ha": "center", "va": "center"}
     for warm, x in across.items():
-        axis.text(x, 0.9, "warm-up" if warm else "no warm-up", ha="center", va="center", color=GREY)
+        axis.text(x, 0.9, "warm-up" if warm else "no warm-up", color=GREY, **middle)
     for scheme, y in down.items() if first else ():
         axis.text(-0.08, y, f"LR50, {SCHEME_NAMES[scheme]}", ha="right", va="center", color=COLOURS[scheme])
-    words = f"{column.title}, new seeds (grey: exploration)"
-    axis.text(0.48, 1.05, words, ha="center", va="center", fontweight="bold")
-    for number, part in enumerate(reversed(column.limits)):
-        look: dict[str, Any] = {"ha": "center", "va": "center", "color": GREY if number else "black"}
-        bold: dict[str, Any] = {} if number else {"fontsize": 9, "fontweight": "bold"}
-        for arm, limit in part.items():
-            x, y = places[arm]
-            axis.text(x, y - 0.14 * number, limit_words(limit, brief=True), **look, **bold)
-        for above, below in FACTORS.values():
-            if {above, below} <= part.keys() and (factor := part[above].over(part[below])):
-                (x, y), (last_x, last_y) = places[above], places[below]
-                arrow = "" if number else " →" if y == last_y else " ↓"
-                axis.text((x + last_x) / 2, (y + last_y) / 2 - 0.14 * number, factor_words(factor) + arrow, **look)
+    axis.text(0.48, 1.14, f"{column.title}, new seeds", fontweight="bold", **middle)
+    limits = column.limits[1]
+    for arm, (x, y) in places.items():
+        axis.text(x, y, limit_words(limits[arm], brief=True), fontsize=9, fontweight="bold", **middle)
+    for above, below in FACTORS.values():
+        if factor := limits[above].over(limits[below]):
+            (x, y), (last_x, last_y) = places[above], places[below]
+            words = f"{factor_words(factor)} {'→' if y == last_y else '↓'}"
+            axis.text((x + last_x) / 2, (y + last_y) / 2, words, **middle)
 
 
 def factor_words(factor: Effect) -> str:
