@@ -122,8 +122,8 @@ def _judged(place: str, judged: Judged, width: int, cost: str = "") -> Iterator[
         seeds += [f"new seeds: {judged.replicated}", f"exploratory: {judged.explored}"]
     heading = Text(f"\n{place}: ").append(judged.verdict, COLOURS[judged.verdict])
     yield heading.append(f" ({', '.join(seeds)})" if seeds else "")
-    dated = f" ({judged.written}: {judged.source})" if judged.written else ""
-    fields = {"found": judged.ours, "note": judged.note, "new seeds": judged.replication, "rule": judged.rule and judged.rule + dated,
+    rule = judged.rule and f"{judged.rule}{f' ({judged.written}: {judged.source})' if judged.written else ''}"
+    fields = {"found": judged.ours, "note": judged.note, "new seeds": judged.replication, "rule": rule,
               "needs": judged.needs}  # fmt: skip
     for label, words in fields.items():
         if words:
