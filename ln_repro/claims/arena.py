@@ -10,7 +10,7 @@ import numpy as np
 
 from ln_repro.claims.evidence import Evidence, Rate
 from ln_repro.claims.intervals import SAMPLES, UNBOUNDED, Interval
-from ln_repro.claims.lr50 import Lr50, arms_of, lr50
+from ln_repro.claims.lr50 import Lr50, arms_of, shown_lr50
 from ln_repro.claims.metrics import NLL, Effect
 from ln_repro.claims.rates import Range, best_rate, usable_curve, usable_range
 from ln_repro.experiment.name import ArmName
@@ -56,7 +56,7 @@ def arena(evidence: Evidence) -> list[Entry]:
         sensitivity, _ = arm_sensitivity(evidence, without, rates) or (None, None)
         ranges = usable_range(evidence, without), usable_range(evidence, with_ramp)
         nll = NLL.effect([run.nll for run in runs])
-        entries.append(Entry(scheme, *ranges, lr50(evidence, without), arm, rate, nll, len(runs), sensitivity))
+        entries.append(Entry(scheme, *ranges, shown_lr50(evidence, without), arm, rate, nll, len(runs), sensitivity))
     return sorted(entries, key=lambda entry: (-entry.octaves, math.isnan(entry.nll.value), entry.nll.value))
 
 

@@ -62,18 +62,20 @@ def arms_of(scheme: str) -> tuple[str, str]:
     return f"{scheme}_nowarm{'_anchored' if scheme == 'preln' else ''}", f"{scheme}_warm"
 
 
-def lr50(evidence: Evidence, arm: str) -> Lr50 | None:
+def lr50(evidence: Evidence, arm: str, control: str = "") -> Lr50 | None:
     """Return the LR50 of an arm; None if it was not run.
 
     A logistic regression of trained (0 or 1) on log2(rate), from the rate of the lowest mean validation loss on, with
-    a flat prior on both coefficients; where no run trains, all rates count.
+    a flat prior on both coefficients. Where no run trains, all rates count or, with the name of a ``control``, those
+    from the lowest one at which it trains: below, training may be too short.
     """
     curve = evidence.curve(arm)
     if not curve:
         return None
-    counts, best = {rate: Count.of(evidence.trained, runs) for rate, runs in curve.items()}, lowest_loss(curve)
-    if any(count.hits for count in counts.values()):
-        counts = {rate: count for rate, count in counts.items() if rate >= best}
+    counts = {rate: Count.of(evidence.trained, runs) for rate, runs in curve.items()}
+    trains = any(count.hits for count in counts.values())
+    begin = lowest_loss(curve) if trains else lowest_trained(evidence, control)
+    counts = {rate: count for rate, count in counts.items() if rate >= begin} or counts
     if all(count.hits == count.runs for count in counts.values()):
         return Lr50(math.inf, (max(counts), math.inf), counts, np.empty(0))
     if not any(count.hits for count in counts.values()):
@@ -81,6 +83,16 @@ def lr50(evidence: Evidence, arm: str) -> Lr50 | None:
     quantiles = posterior(tuple(counts.items()))
     low, median, high = (float(2**value) for value in np.quantile(quantiles, TAILS))
     return Lr50(median, (low, high), counts, quantiles)
+
+
+def shown_lr50(evidence: Evidence, arm: str) -> Lr50 | None:
+    """Return an arm's LR50 as tables and figures show it; rules take it without a control."""
+    return lr50(evidence, arm, control=arm.replace("_nowarm", "_warm"))
+
+
+def lowest_trained(evidence: Evidence, arm: str) -> Rate:
+    """Return the lowest rate at which a seed of an arm trains; 0 if none does."""
+    return min((rate for rate, runs in evidence.curve(arm).items() if any(map(evidence.trained, runs))), default=0.0)
 
 
 @cache

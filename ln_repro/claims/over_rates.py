@@ -9,7 +9,7 @@ from ln_repro.claims.criteria import Finding, OverRates, Within
 from ln_repro.claims.evidence import FAILED_BITS, FAILS, TRAINED_BITS, TRAINS, Evidence
 from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, REPRODUCED, SIGNIFICANT, Interval, fisher_exact
 from ln_repro.claims.lr50 import Lr50, lr50
-from ln_repro.claims.metrics import BLEU, NLL, SEEDS, Count, Effect
+from ln_repro.claims.metrics import BLEU, NLL, SEEDS, Effect
 from ln_repro.claims.rates import CURVE_SEEDS, at_edge, best_rate, usable_curve, usable_range
 from ln_repro.claims.words import arm_words
 from ln_repro.records.archive import Run
@@ -28,7 +28,8 @@ class RateFactor(OverRates):
     """The first arm's LR50 is higher than the second's, and at some rate more of its seeds train.
 
     Fisher's exact test is made at every rate that enters both LR50s, and its level divided by their number. A second
-    arm that trains nowhere and is best at the highest of its rates may be under-trained, which decides nothing.
+    arm that trains nowhere and is best at the highest of its rates may be under-trained, which decides nothing. The
+    effect that is shown leaves out rates below the lowest at which the first arm trains, the rule does not.
     """
 
     masked: bool = False  # whether the task is masked LM, where a run trains according to its loss
@@ -50,9 +51,12 @@ class RateFactor(OverRates):
         first, second = (lr50(evidence, arm) for arm in self.arms)
         if first is None or second is None:
             return self.too_few(evidence)
-        factor = first.over(second)
-        effect = replace(factor, unit="x{} in rate") if factor else None
-        texts = [str(effect)] if effect else []
+        controlled = lr50(evidence, self.arms[1], control=self.arms[0]) or second
+        effect, shown = (
+            replace(factor, unit="x{} in rate") if (factor := first.over(limit)) else None
+            for limit in (second, controlled)
+        )
+        texts = [str(shown)] if shown else []
         shared = sorted(first.counts.keys() & second.counts.keys())
         p_values = [
             (fisher_exact(*first.counts[rate], *second.counts[rate]), rate)
@@ -71,21 +75,11 @@ class RateFactor(OverRates):
             result = CONTRADICTED
         else:
             needs = self.needed(evidence, first)
-        note = self.weaker(evidence, first, second) if first.median or second.median else NOTHING_TRAINS
+        note = "" if first.median or second.median else NOTHING_TRAINS
+        if effect != shown:
+            note = f"by the rule {effect}, which counts too low rates"
         text, runs = "; ".join(texts) or "no bound from these rates", evidence.of_arms(self.arms)
-        return Finding(result, effect, text, needs, runs, self.most_seeds(evidence), note)
-
-    def weaker(self, evidence: Evidence, first: Lr50, second: Lr50) -> str:
-        """Return a note of the bound without the lowest rate of a second arm that trains nowhere; it may be too low.
-
-        It is if the first arm does not train there, either, but at a higher rate. The note is empty if it does.
-        """
-        lowest, *higher = sorted(second.counts)
-        runs = evidence.curve(self.arms[0]).get(lowest)
-        if second.median or not runs or not higher or Count.of(evidence.trained, runs).hits or not first.median:
-            return ""
-        bound = first.over(replace(second, interval=(0.0, higher[0])))
-        return f"{bound or 'no bound'} without {lowest:g}, where neither trains"
+        return Finding(result, shown, text, needs, runs, self.most_seeds(evidence), note)
 
     def needed(self, evidence: Evidence, first: Lr50) -> str:
         """Return what would make the interval narrower, or the p-value smaller."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from ln_repro.claims.arena import REFERENCE, Entry
 from ln_repro.claims.evidence import Evidence
-from ln_repro.claims.lr50 import FACTORS, Lr50, arms_of, lr50
+from ln_repro.claims.lr50 import FACTORS, Lr50, arms_of, shown_lr50
 from ln_repro.claims.rates import CURVE_SEEDS, Range
 from ln_repro.claims.words import arm_words, display_name
 from ln_repro.records.archive import Costs
@@ -17,7 +17,8 @@ LR50_NOTE = (
     "LR50: the peak learning rate at which half of the seeds train, median and 95 % interval (logistic regression of "
     "trained on log2(rate) from the best rate on). Below the four arms: the ratio of two of them, by what they differ "
     "in. A run trains at 0.88 of the BLEU of the best arm or more. Replication: seeds above 100, which were run after "
-    "the rules had been fixed."
+    "the rules had been fixed. Rates below the lowest one at which an arm trains with warm-up do not count against it "
+    "without: training may be too short there."
 )
 COLUMNS = ("scheme", "range w/o", "oct", "range w/", "LR50", "NLL", "sens", "time", "mem")
 NOTES = (
@@ -42,7 +43,8 @@ def lr50_table(exploratory: Mapping[str, Evidence], replication: Mapping[str, Ev
             limits = {
                 arm: limit
                 for arm in arms
-                if (limit := lr50(evidence, arm)) and max(count.runs for count in limit.counts.values()) >= CURVE_SEEDS
+                if (limit := shown_lr50(evidence, arm))
+                and max(count.runs for count in limit.counts.values()) >= CURVE_SEEDS
             }
             if len(limits) > 1 and len({rate for limit in limits.values() for rate in limit.counts}) > 1:
                 columns[display_name(name) + suffix] = [limit_words(limits.get(arm)) for arm in arms] + [

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.judge import Archive
-from ln_repro.claims.lr50 import FACTORS, Lr50, lr50
+from ln_repro.claims.lr50 import FACTORS, Lr50, shown_lr50
 from ln_repro.claims.metrics import Effect
 from ln_repro.claims.words import SCHEME_NAMES
 from ln_repro.experiment.name import ArmName
@@ -96,7 +96,9 @@ def columns(archive: Archive, kind: Kind = TRANSLATION) -> list[Column]:
         best = min((run.final_nll for run in runs), default=math.inf)
         excess = [{name: {rate: [run.final_nll - best for run in of_rate] for rate, of_rate in curve.items()}
                    for name, curve in part.items()} for part in curves]  # fmt: skip
-        limits = [{name: limit for name, arm in kind.arms.items() if (limit := lr50(part, arm))} for part in parts]
+        limits = [
+            {name: limit for name, arm in kind.arms.items() if (limit := shown_lr50(part, arm))} for part in parts
+        ]
         if len({rate for curve in curves[1].values() for rate in curve}) < 2:
             limits[1] = {}  # a replication at a single rate has bounds at most, which say less than the exploration
         blind = max(part.entropies.get(kind.entropy, 0.0) for part in parts) or math.inf

@@ -10,7 +10,7 @@ from ln_repro.claims.causes import separations
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import VERDICTS, mean_interval
 from ln_repro.claims.judge import Archive, Row
-from ln_repro.claims.lr50 import lr50
+from ln_repro.claims.lr50 import shown_lr50
 from ln_repro.claims.metrics import Count
 from ln_repro.claims.rates import LIMITS, METRICS, SHARES, multiverse
 from ln_repro.claims.words import arm_words
@@ -156,7 +156,7 @@ def arms_table(evidence: Evidence) -> Table:
             {
                 "arm": arm,
                 **_statistics(evidence, [run for _, run in sorted(by_seed.items())]),
-                "LR50": limit_words(lr50(evidence, arm)) if len(evidence.curve(arm)) > 1 else None,
+                "LR50": limit_words(shown_lr50(evidence, arm)) if len(evidence.curve(arm)) > 1 else None,
                 "LR sensitivity": _sensitivity(evidence, arm),
             }
         )

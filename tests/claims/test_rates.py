@@ -59,12 +59,16 @@ def by_nll(*nlls: float, bleu: float = 0.0, seeds: int = 5) -> dict[float, dict[
             for at, nll in enumerate(nlls)}  # fmt: skip
 
 
-def test_a_bound_that_rests_on_a_rate_at_which_neither_arm_trains_is_given_without_it() -> None:
+def test_rates_below_those_at_which_the_first_arm_trains_are_not_in_the_effect_that_is_shown() -> None:
     fails, trains = by_nll(*[6.0] * 4), by_nll(*[2.0] * 4, bleu=80.0)
-    for rates, bound in (((2.0, 4.0), "at least x2.2"), ((2.0, 4.0, 8.0), "at least x4"), ((1.0, 2.0, 4.0), "")):
+    for rates, bound, by_rule in (
+        ((4.0,), "at least x1.1", "x4.3"), ((4.0, 8.0), "at least x2", "x8"), ((1.0, 2.0, 4.0), "at least x4.3", ""),
+    ):  # fmt: skip
         evidence = Evidence({}, {WARM: fails | {rate: trains[rate] for rate in rates}, NONE: by_nll(5.0, 6.0, 7.0)})
-        note = f"{bound} without 1, where neither trains" if bound else ""
-        assert RateFactor((WARM, NONE)).judge(evidence).note == note
+        finding = RateFactor((WARM, NONE)).judge(evidence)
+        assert str(finding.effect) == f"{bound} in rate", (finding.effect, finding.note)
+        assert finding.note == (by_rule and f"by the rule at least {by_rule} in rate, which counts too low rates")
+        assert finding.verdict == REPRODUCED, "the rule is as it was"
 
 
 def test_an_arm_that_higher_rates_may_help_has_not_failed() -> None:
