@@ -86,8 +86,8 @@ def lr50(evidence: Evidence, arm: str, control: str = "") -> Lr50 | None:
 
 
 def shown_lr50(evidence: Evidence, arm: str) -> Lr50 | None:
-    """Return an arm's LR50 as tables and figures show it; rules take it without a control."""
-    return lr50(evidence, arm, control=arm.replace("_nowarm", "_warm"))
+    """Return an arm's LR50 as tables and figures show it, with the arm that has warm-up as control; rules have none."""
+    return lr50(evidence, arm, control=arm.replace("_nowarm", "_warm").removesuffix("_anchored"))
 
 
 def lowest_trained(evidence: Evidence, arm: str) -> Rate:

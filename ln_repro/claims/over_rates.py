@@ -77,7 +77,7 @@ class RateFactor(OverRates):
             needs = self.needed(evidence, first)
         note = "" if first.median or second.median else NOTHING_TRAINS
         if effect != shown:
-            note = f"by the rule {effect}, which counts too low rates"
+            note = f"by the rule {effect}, which counts rates that are too low"
         text, runs = "; ".join(texts) or "no bound from these rates", evidence.of_arms(self.arms)
         return Finding(result, shown, text, needs, runs, self.most_seeds(evidence), note)
 

@@ -235,4 +235,4 @@ def mismatches(folder: Path) -> list[str]:
     names = sorted(expected.keys() | present.keys())
     different = [name for name in names if expected.get(name) != present.get(name)]
     number = plural(len(different), "file")
-    return [f"{folder}: {number} missing, changed or new ({different[0]}, ...); prepare it again"] if different else []
+    return [f"{folder}: {number} missing, changed or new, first {different[0]}; prepare it again"] if different else []

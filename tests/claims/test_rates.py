@@ -10,7 +10,7 @@ from scipy import stats
 from ln_repro.claims.arena import sensitivity
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, REPRODUCED, fisher_exact, prediction_interval
-from ln_repro.claims.lr50 import arms_of, lr50
+from ln_repro.claims.lr50 import arms_of, lr50, shown_lr50
 from ln_repro.claims.metrics import Effect
 from ln_repro.claims.over_rates import AtBestRates, JustAboveNothing, NotStarved, RateFactor
 from ln_repro.claims.rates import at_edge, best_rate, usable_range
@@ -67,8 +67,12 @@ def test_rates_below_those_at_which_the_first_arm_trains_are_not_in_the_effect_t
         evidence = Evidence({}, {WARM: fails | {rate: trains[rate] for rate in rates}, NONE: by_nll(5.0, 6.0, 7.0)})
         finding = RateFactor((WARM, NONE)).judge(evidence)
         assert str(finding.effect) == f"{bound} in rate", (finding.effect, finding.note)
-        assert finding.note == (by_rule and f"by the rule at least {by_rule} in rate, which counts too low rates")
+        assert finding.note == (
+            by_rule and f"by the rule at least {by_rule} in rate, which counts rates that are too low"
+        )
         assert finding.verdict == REPRODUCED, "the rule is as it was"
+        shown, of_rule = shown_lr50(evidence, NONE), lr50(evidence, NONE)
+        assert shown and of_rule and (shown.interval[1], of_rule.interval[1]) == (min(rates), 1.0)
 
 
 def test_an_arm_that_higher_rates_may_help_has_not_failed() -> None:

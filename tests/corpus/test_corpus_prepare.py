@@ -44,7 +44,7 @@ def test_content_that_was_altered_in_place_or_lost_is_found_and_prepared_again(m
     path.write_bytes(bytes([content[0] ^ 1]) + content[1:])
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     (folder / "raw" / "valid.en").unlink()
-    assert verify(settings("toy"), root)[0].startswith(f"{folder}: 2 files missing, changed or new (bin/train.")
+    assert verify(settings("toy"), root)[0].startswith(f"{folder}: 2 files missing, changed or new, first bin/train.")
     prepare(settings("toy"), root, said.append)
     assert path.read_bytes() == content and "its content has changed; preparing toy again" in said[0]
     assert verify(settings("toy"), root) == []
