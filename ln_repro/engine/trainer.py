@@ -165,13 +165,15 @@ class StrictTrainer(Trainer):
         return Update(self.get_num_updates(), lr, logs, gnorm)
 
     def _reset(self, part: str) -> None:
-        """Forget the optimizer's state and, if ``part`` is a stack, give it the weights of a new model of the run."""
-        self.optimizer.reset()
+        """Forget the optimizer's state, give a stack the weights of a new model of the run, or do both."""
+        stack, _, weights_alone = part.partition("_")
+        if not weights_alone:
+            self.optimizer.reset()
         model = self.get_model()
-        if part in model.stacks:
+        if stack in model.stacks:
             utils.set_torch_seed(self.experiment.torch_seed)
             new = type(model)(self.experiment, self.task)
-            model.stacks[part].load_state_dict(new.stacks[part].state_dict())
+            model.stacks[stack].load_state_dict(new.stacks[stack].state_dict())
 
     def seeded(self, samples: list[Batch]) -> list[Batch]:
         """Return the mini-batches of this process for the next update, each with its own dropout seed."""

@@ -37,8 +37,8 @@ class Schedule(Section):
     anchor: Count = 4000  # for `anchored`: lr_max * min(1, sqrt(anchor / t))
     step_epoch: Count | None = None  # for `step` and `step_inverse_sqrt`: the last epoch at the full rate
     step_update: Count | None = None  # the same as a number of updates; only one of the two may be given
-    step_reset: Literal["none", "optimizer", "encoder", "decoder"] = "none"
-    """What starts anew after ``step_update``: the optimizer's state, or that state and the weights of a stack."""
+    step_reset: Literal["none", "optimizer", "encoder", "decoder", "encoder_weights"] = "none"
+    """What starts anew after ``step_update``: the optimizer's state, that and a stack's weights, or these alone."""
     part: Literal["all", "encoder", "decoder"] = "all"
     """The stack that the ramp applies to; the other follows the same tail without a ramp."""
     embeddings: Literal["ramp", "full"] = "ramp"
@@ -251,9 +251,10 @@ class Experiment(Section):
             raise ValueError("probe: collapse needs task=translation or masked_lm")
         if self.schedule.part != "all" and self.task != "translation":
             raise ValueError(f"schedule.part: task={self.task} has one stack; leave it out")
-        if self.schedule.step_reset in ("encoder", "decoder") and self.task != "translation":
+        resets_stack = self.schedule.step_reset not in ("none", "optimizer")
+        if resets_stack and self.task != "translation":
             raise ValueError(f"schedule.step_reset: task={self.task} has one stack; it can be none or optimizer")
-        if self.schedule.step_reset in ("encoder", "decoder") and self.norm == "admin":
+        if resets_stack and self.norm == "admin":
             raise ValueError("schedule.step_reset: norm=admin has scales of the first batches; use norm=admin_closed")
         if self.schedule.part != "all" and self.probe in ("curvature", "all"):
             raise ValueError(f"probe: {self.probe} needs one learning rate for all parameters, not schedule.part")

@@ -97,7 +97,7 @@ def _arm(runs: Sequence[Run]) -> Json:
         words.append(schedule.decay.replace("_", " "))
     words += [f"after {schedule.step_update} updates"] if schedule.step_update else []
     words += [f"after epoch {schedule.step_epoch}"] if schedule.step_epoch and "step" in schedule.decay else []
-    words += [f"new {schedule.step_reset}"] if schedule.step_reset != "none" else []
+    words += [f"new {schedule.step_reset.replace('_', ' ')}"] if schedule.step_reset != "none" else []
     words += [f"of the {schedule.part} alone"] if schedule.part != "all" else []
     words += [f"init={experiment.init}"] if experiment.init != "xavier_legacy" else []
     layers = experiment.model.layers

@@ -43,6 +43,10 @@ def values(setting: str) -> dict[str, Any]:
     return {**(values(*bases) if bases else {}), **whole["reference"], **whole.get("train", {})}
 
 
+RESETS = {"adam": "optimizer", "encoderweights": "encoder_weights"}
+"""What the names of arms call otherwise than ``schedule.step_reset``."""
+
+
 def described(part: str, arm: str) -> tuple[Any, ...]:
     """Return what an arm's name says: norm, optimizer, ramp, its stack, tail, epochs, and the usual initialisation."""
     reference, words = values(part.removesuffix(NEW)), arm.split("_")
@@ -59,7 +63,7 @@ def described(part: str, arm: str) -> tuple[Any, ...]:
         "admin_closed" if "closed" in words else words[0], optimizer, ramp, stack,
         tail or ("anchored" if ramp == 0 else "inverse_sqrt"),
         reference[epochs], 16 if "burst16" in words else None,
-        next((word[3:].replace("adam", "optimizer") for word in words if word.startswith("new")), "none"),
+        next((RESETS.get(word[3:], word[3:]) for word in words if word.startswith("new")), "none"),
         "xavier" if words[0] in ("deepnorm", "subln", "tfixup") else "xavier_legacy",
     )  # fmt: skip
 

@@ -76,7 +76,8 @@ def test_admin_is_profiled_before_the_first_update(loops):
 def test_a_step_can_give_a_stack_its_first_weights_and_the_optimizer_a_new_state(loops, tmp_path):
     burst = {"schedule__warmup_updates": 0, "schedule__decay": "step", "schedule__step_update": 3,
              "train__max_update": 6, "train__log_every": 3}  # fmt: skip
-    resets = {"encoder": {**burst, "schedule__step_reset": "encoder"}, "none": burst, "first": {"lr": 1e-30}}
+    resets = {"encoder": {**burst, "schedule__step_reset": "encoder"}, "none": burst, "first": {"lr": 1e-30},
+              "weights": {**burst, "schedule__step_reset": "encoder_weights"}}  # fmt: skip
     saved = {}
     for name, changes in resets.items():
         (loop,) = loops({"run": changes}, name)
@@ -87,9 +88,12 @@ def test_a_step_can_give_a_stack_its_first_weights_and_the_optimizer_a_new_state
         saved[name] = torch.load(state, weights_only=True)
     models = {name: content["model"] for name, content in saved.items()}
     for name, weights in models["encoder"].items():
+        assert torch.equal(models["weights"][name], weights)
         torch.testing.assert_close(weights, models["first" if ".stack." in name and "enc" in name else "none"][name])
         assert "weight" not in name or not torch.equal(models["first"][name], models["none"][name])
-    assert not saved["encoder"]["last_optimizer_state"]["state"] and saved["none"]["last_optimizer_state"]["state"]
+    states = {name: content["last_optimizer_state"]["state"] for name, content in saved.items()}
+    assert not states["encoder"] and states["none"]
+    torch.testing.assert_close(states["weights"], states["none"], rtol=0, atol=0)
     for name in ("encoder", "whole"):
         separately(loops({"run": resets["encoder"]}, name))
     assert came_to(tmp_path / "encoder" / "run") == came_to(tmp_path / "whole" / "run")

@@ -24,7 +24,7 @@ GOLDEN = {  # how many experiments a setting has, and a hash of their ids
 OURS = ("centred", "centredfull", "centredforward", "centredgradient", "shrunk", "shrunksignal")
 NEWER = (
     "_warm_encoder", "_warm_decoder", "_nowarm_burst", "_nowarm_burst16", "_sgd_long",
-    *(f"_nowarm_burst16_new{reset}" for reset in ("adam", "encoder", "decoder")),
+    *(f"_nowarm_burst16_new{reset}" for reset in ("adam", "encoder", "decoder", "encoderweights")),
     *(f"_{norm}_{warmup}" for norm in ("keel", "siamesenorm", "derf", *OURS) for warmup in ("warm", "nowarm")),
 )  # fmt: skip
 """Ends of the names of experiments that are newer than the hashes."""

@@ -154,8 +154,9 @@ def test_seeds_stay_apart_for_any_length_of_run_and_fit_numpy():
     ({"seed": 4001}, "seed: input should be less than or equal to 4000"),
     ({"schedule__decay": "step"}, "schedule.step_epoch: step needs it"),
     ({"schedule__step_reset": "encoder"}, "schedule.step_reset: needs schedule.decay=step with schedule.step_up"),
-    ({**RESET, "schedule__step_reset": "decoder", "task": "masked_lm"},
-     "schedule.step_reset: task=masked_lm has one stack; it can be none or optimizer"),
+    *(({**RESET, "schedule__step_reset": reset, "task": "masked_lm"},
+       "schedule.step_reset: task=masked_lm has one stack; it can be none or optimizer")
+      for reset in ("decoder", "encoder_weights")),
     ({**RESET, "norm": "admin"},
      "schedule.step_reset: norm=admin has scales of the first batches; use norm=admin_closed"),
     ({"schedule__step_epoch": 1, "schedule__step_update": 16}, "schedule.step_update: the step is after an epoch "),
