@@ -17,8 +17,8 @@ LR50_NOTE = (
     "LR50: the peak learning rate at which half of the seeds train, median and 95 % interval (logistic regression of "
     "trained on log2(rate) from the best rate on). Below the four arms: the ratio of two of them, by what they differ "
     "in. A run trains at 0.88 of the BLEU of the best arm or more. Replication: seeds above 100, which were run after "
-    "the rules had been fixed. Without warm-up, an arm that trains nowhere is not "
-    "judged at rates below the lowest one at which it trains with it: training may be too short there."
+    "the rules had been fixed. An arm that trains nowhere without warm-up is judged only "
+    "at rates at which it trains with warm-up, and above: below, training may be too short."
 )
 COLUMNS = ("scheme", "range w/o", "oct", "range w/", "LR50", "NLL", "sens", "time", "mem")
 NOTES = (

@@ -44,8 +44,8 @@ BURSTS = {
     "burst16": "nothing",
     "burst16_newadam": "Adam",
     "burst16_newdecoder": "Adam, decoder",
-    "burst16_newencoderweights": "encoder",
     "burst16_newencoder": "Adam, encoder",
+    "burst16_newencoderweights": "encoder",
 }
 """The ends of the names of arms with a burst, and what is reset after it."""
 

@@ -19,14 +19,15 @@ ROWS: Mapping[Place, tuple[str, str]] = {
     ("postln_nowarm_burst16", 0.005): ("0.005, then 0.0005", COLOURS["postln"]),
     ("postln_nowarm_burst16_newadam", 0.005): ("Adam reset", COLOURS["postln"]),
     ("postln_nowarm_burst16_newdecoder", 0.005): ("Adam, decoder reset", COLOURS["postln"]),
-    ("postln_nowarm_burst16_newencoder", 0.005): ("Adam, encoder reset", NEW),
+    ("postln_nowarm_burst16_newencoder", 0.005): ("Adam, encoder reset", COLOURS["postln"]),
+    ("postln_nowarm_burst16_newencoderweights", 0.005): ("encoder reset", NEW),
     ("preln_nowarm_burst16", 0.005): ("Pre-LN, 0.005, then 0.0005", COLOURS["preln"]),
     ("preln_nowarm_burst16", 0.02): ("Pre-LN, 0.02, then 0.002", COLOURS["preln"]),
 }
 """Name and colour of each row of the right panel, from its top."""
 CURVES: Mapping[Place, Look] = {
     ("postln_nowarm_burst16", 0.005): Look("Post-LN", COLOURS["postln"], LINES[False], -9),
-    ("postln_nowarm_burst16_newencoder", 0.005): Look("encoder reset", NEW, "-.", 9),
+    ("postln_nowarm_burst16_newencoderweights", 0.005): Look("encoder reset", NEW, "-.", 9),
     ("preln_nowarm_burst16", 0.02): Look("Pre-LN, 0.02", COLOURS["preln"], LINES[False], 12),
 }
 """The runs of which the probes are drawn; the names stand in the left panel."""
@@ -62,4 +63,4 @@ def _draw(probed: Mapping[Place, Sequence[Collapse]], bleus: Mapping[Place, Sequ
     gradient.minorticks_off()
     gradient.set_xlim(cosine.get_xlim())
     draw_bleus(axis, [(*row, bleus[place]) for place, row in ROWS.items()])
-    axis.axhline(4.5, color=GREY, linewidth=0.6)
+    axis.axhline(5.5, color=GREY, linewidth=0.6)

@@ -121,6 +121,7 @@ def test_a_burst_of_16_updates_delays_post_ln_unless_the_encoder_is_new() -> Non
         assert curve[16] > 0.99, "they collapse"
         if run in pre:
             assert 0.15 < curve[max(curve)] < 0.305
+    assert all(map(evidence.trained, evidence.curve("postln_nowarm_burst16_newencoderweights")[0.005]))
     for reset, low, high in (("", 5.8, 6.0), ("_newadam", 3.1, 4.6)):
         runs = evidence.curve(f"postln_nowarm_burst16{reset}")[0.005]
         assert all(low < (run.record.epochs[0].valid_nll_loss or 0) < high for run in runs)
