@@ -59,11 +59,13 @@ def span(values: Sequence[float], form: str) -> str | None:
 
 
 def collapse_table(runs: Sequence[Run]) -> Table:
-    """Return one row per run with probes of collapse: both stacks early, the NLL later, and the BLEU."""
+    """Return one row per run that was probed for collapse early: both stacks then, the NLL later, and the BLEU."""
     heads = [f"{what}, {stack}" for what in ("cosine", "gradient") for stack in STACKS]
     rows = []
     for run in sorted(runs, key=lambda run: run.record.exp):
         probed, gradients = probes(run, "collapse"), relative_gradients(run)
+        if LATEST not in probed:
+            continue
         cells: list[str | None] = [f"{cosines(run)[stack][LATEST]:.3f}" for stack in STACKS]
         cells += [rounded(gradients[stack].get(LATEST), ".1g") for stack in STACKS]
         nll = f"{probed[LATE]['nll']['dropout']:.1f}" if LATE in probed else None

@@ -96,6 +96,8 @@ def test_gradients_are_relative_to_update_0_and_under_trained_runs_are_left_out(
     run = collapsing("toy_postln_nowarm", 1e-3, 90.0, (0.0, 0.1))  # as of a branch that is closed before training
     (closed,), (row,) = collapses(gathered([run])["toy"]), collapse.collapse_table([run]).rows
     assert closed.gradient["encoder"] == {} and row[2:6] == ["0.500", "1.000", None, "1"]
+    unprobed, early = made("iwslt_preln_warm"), collapsing("iwslt_postln_nowarm", 1e-3, 0.0, (0.5,))
+    assert collapse.collapse_table([unprobed, early]).rows == []
 
 
 @pytest.mark.parametrize(("draw", "arms"), [(draw_burst, ROWS), (draw_branches, [(arm, RATE) for arm in ARMS])])
