@@ -112,8 +112,8 @@ def _draw_panel(axis: Axes, drawn: Mapping[str, Curve], names: Mapping[str, tupl
     """Draw the curves, with a line from the name of each to it unless the name is above or below its end."""
     best = max(curve.means[max(curve.means)] for curve in drawn.values()) or 1.0
     for arm, curve in drawn.items():
-        name, epoch, height = names[arm]
-        epoch = min(epoch, max(curve.means))
+        name, place, height = names[arm]
+        epoch = min(curve.means, key=lambda decoded: abs(decoded - place))
         style = line_style(arm)
         look = {"color": style["color"]}
         axis.plot([*curve.means], [*curve.means.values()], **style)

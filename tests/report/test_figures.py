@@ -84,6 +84,12 @@ def test_a_curve_has_means_and_intervals_at_the_epochs_that_all_seeds_have() -> 
     assert (high - low) / 2 == pytest.approx(3.1824 * (200 / 3) ** 0.5 / 2, abs=1e-3)
 
 
+def test_curves_are_drawn_also_if_only_some_epochs_were_decoded(tmp_path: Path) -> None:
+    decoded = {9: 20.0, 15: 30.0}
+    runs = [made(f"tatoeba_{arm}", bleus=[decoded.get(epoch) for epoch in range(1, 16)]) for arm in (FASTER, SLOWER)]
+    assert draw_convergence(archive(runs), tmp_path)
+
+
 def test_gradients_are_relative_to_update_0_and_under_trained_runs_are_left_out() -> None:
     runs = [collapsing("toy_postln_nowarm", rate, bleu, (0.5, 0.001))
             for rate, bleu in ((5e-4, 10.0), (1e-3, 90.0), (2e-3, 0.0))]  # fmt: skip
