@@ -118,13 +118,21 @@ def reached(curve: Curve, target: float, falling: bool = False) -> float:
     return math.inf
 
 
+def _decoded(*runs: Run) -> bool:
+    """Return whether some runs were decoded after every epoch; with `eval.epochs`, a BLEU may be unknown."""
+    return all(run.experiment.eval.decodes(row.epoch) for run in runs for row in run.record.epochs)
+
+
 def _epochs_to(column: str, falling: bool, post: Run, pre: Run) -> float:
+    if column == TOKENISED and not (_decoded(post) and pre.experiment.eval.decodes(EARLY_EPOCH)):
+        return math.nan
     target = pre.curve(column).get(EARLY_EPOCH)  # None: Pre-LN diverged before
     return reached(post.curve(column), target, falling) / EARLY_EPOCH if target is not None else 0.0
 
 
 def _late_minus_early(post: Run, pre: Run) -> float:
-    if min(post.epochs, pre.epochs) < LAST_EPOCH:
+    decoded = post.experiment.eval.decodes(LAST_EPOCH) and pre.experiment.eval.decodes(EARLY_EPOCH)
+    if min(post.epochs, pre.epochs) < LAST_EPOCH or not decoded:
         return math.nan
     return post.curve(TOKENISED).get(LAST_EPOCH, 0.0) - pre.curve(TOKENISED).get(EARLY_EPOCH, 0.0)
 
@@ -165,7 +173,7 @@ def _times_to_fall(level: float, post: Run, pre: Run) -> float:
 def _times_to_final_bleu(post: Run, pre: Run) -> float:
     """Return Post-LN's epochs over those after which Pre-LN has the BLEU of Post-LN's last epoch."""
     curve = post.curve(TOKENISED)
-    if len(curve) < LEAST_VALIDATIONS:
+    if len(curve) < LEAST_VALIDATIONS or not _decoded(post, pre):
         return math.nan
     return max(curve) / reached(pre.curve(TOKENISED), curve[max(curve)])
 

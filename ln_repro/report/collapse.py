@@ -103,6 +103,7 @@ def branches_table(archive: Archive) -> Table:
         _, slow, _ = _newest(archive, "toy", arm, 0.0005)
         speeds = [speed.of(plain[run.seed], run) for run in slow if run.seed in plain]
         evidence, runs, star = _newest(archive, "multi30k6", arm, 0.001)
+        early = [run.curve(TOKENISED).get(EARLY, 0.0) for run in runs if run.experiment.eval.decodes(EARLY)]
         rows.append(
             [
                 name,
@@ -110,7 +111,7 @@ def branches_table(archive: Archive) -> Table:
                 f"{speed.effect(speeds).value:.2f}" if speeds else None,
                 f"{fmean(run.nll for run in slow):.3f}" if slow else None,
                 _count(evidence, runs, star),
-                span([run.curve(TOKENISED).get(EARLY, 0.0) for run in runs], ".0f"),
+                span(early, ".0f"),
                 span([run.bleu for run in runs], ".0f"),
                 span([run.final_nll for run in runs], ".2f"),
             ]

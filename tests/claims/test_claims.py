@@ -191,6 +191,19 @@ def test_runs_without_the_probes_of_a_report_are_not_counted() -> None:
     assert judged.seeds == 2 and judged.effect and judged.effect.value == pytest.approx(0.25)
 
 
+@pytest.mark.parametrize(("decoded", "effects"), [
+    (tuple(range(1, EPOCHS + 1)), [1.5, 3.0, 1.5]), ((9, 15), [math.nan, 3.0, math.nan]), ((15,), [math.nan] * 3),
+])  # fmt: skip
+def test_bleu_after_an_epoch_that_was_not_decoded_is_unknown(decoded: tuple[int, ...], effects: list[float]) -> None:
+    post, pre = (
+        made(bleus=[bleu if epoch in decoded else None for epoch, bleu in enumerate(line(0, end, EPOCHS + 1)[1:], 1)],
+             eval__epochs=decoded)
+        for end in (30, 45)
+    )  # fmt: skip
+    found = (metrics.EPOCHS_TO_BLEU, metrics.LATE_MINUS_EARLY, metrics.TIMES_TO_FINAL_BLEU)
+    assert [metric.of(post, pre) for metric in found] == pytest.approx(effects, nan_ok=True)
+
+
 def test_a_loss_that_some_run_does_not_reach_is_said() -> None:
     arms = {"postln_warm": FAST["losses"], "postln_warm_encoder": [9.0] * EPOCHS}
     runs = [made(f"multi30k6_{arm}", seed, lr=1e-3, losses=arms[arm]) for arm in arms for seed in range(1, 4)]
