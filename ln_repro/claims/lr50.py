@@ -81,7 +81,7 @@ def lr50(evidence: Evidence, arm: str, control: str = "") -> Lr50 | None:
     if not any(count.hits for count in counts.values()):
         return Lr50(0.0, (0.0, min(counts)), counts, np.empty(0))
     quantiles = posterior(tuple(counts.items()))
-    low, median, high = (float(2**value) for value in np.quantile(quantiles, TAILS))
+    low, median, high = (float(2**value) for value in np.quantile(quantiles, TAILS, method="weibull"))
     return Lr50(median, (low, high), counts, quantiles)
 
 
@@ -108,4 +108,5 @@ def posterior(counts: tuple[tuple[Rate, Count], ...]) -> Values:
         likelihood += count.hits * log_expit(logit) + (count.runs - count.hits) * log_expit(-logit)
     weights = np.exp(likelihood - likelihood.max()).sum(axis=1)
     shares = np.linspace(0, 1, 501)[1:-1]
-    return np.interp(shares, np.cumsum(weights) / weights.sum(), places[:, 0])
+    below = np.cumsum(weights) - weights / 2  # each place stands for as much on either side
+    return np.interp(shares, below / weights.sum(), places[:, 0])

@@ -195,7 +195,7 @@ def test_the_lr50_of_the_committed_runs_is_that_of_a_grid_over_intercept_and_slo
         assert all(hits == runs for hits, runs in limit.counts.values())
         return
     low, median, high = recomputed.lr50({rate: tuple(count) for rate, count in limit.counts.items()})
-    assert (limit.median, *limit.interval) == pytest.approx((median, low, high), rel=0.02)
+    assert (limit.median, *limit.interval) == pytest.approx((median, low, high), rel=0.001)
 
 
 def test_only_rates_from_the_best_one_on_count():
@@ -208,7 +208,7 @@ def test_only_rates_from_the_best_one_on_count():
     limit = lr50(evidence, "postln_warm")
     assert [*limit.counts] == [2e-3, 4e-3, 8e-3]
     assert 4e-3 < limit.interval[0] < limit.median < limit.interval[1] < 8e-3
-    assert limit.median == pytest.approx(math.sqrt(4e-3 * 8e-3), rel=0.01)
+    assert limit.median == pytest.approx(math.sqrt(4e-3 * 8e-3), rel=0.001)
 
 
 def test_arms_that_always_or_never_train_have_one_known_end():
