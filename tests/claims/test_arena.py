@@ -8,9 +8,9 @@ import pytest
 from ln_repro.claims.arena import arena
 from ln_repro.claims.causes import ARMS, CAUSES, VANISHING, area_under_curve, separation, separations, unevenness_after
 from ln_repro.claims.evidence import Evidence
-from ln_repro.claims.rules.x import Predicts
+from ln_repro.claims.rules.x import UNEVEN, Predicts
 from ln_repro.report.arena import arena_data, arena_table
-from tests.claims.made import collapsing, gathered, on_rates
+from tests.claims.made import collapsing, gathered, made, on_rates
 from tests.examples import diverged, recorded, with_events
 
 RATES = {
@@ -66,6 +66,13 @@ def test_a_run_whose_first_update_is_not_finite_has_only_the_gradients_before_it
     probe = {"kind": "probe", "name": "gradients", "update": 0, "batches": 100, "values": values}
     run = with_events(recorded(**diverged(updates=0)), [probe])
     assert unevenness_after(run, 0.0) == 2.0 and math.isnan(unevenness_after(run, 1.0))
+
+
+def test_gradients_throughout_a_run_are_unknown_if_one_of_the_four_points_was_not_probed():
+    probes = {0: [1.0, 2.0], 100: [1.0, 9.0], 500: [1.0, 3.0], 1500: [1.0, 4.0]}
+    assert UNEVEN.of(made(probes=probes)) == 9.0
+    for lacking in probes:
+        assert math.isnan(UNEVEN.of(made(probes={at: norms for at, norms in probes.items() if at != lacking})))
 
 
 def test_the_area_counts_pairs_and_its_interval_draws_seeds_with_all_of_their_runs():

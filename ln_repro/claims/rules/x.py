@@ -194,16 +194,17 @@ def _over_start(run: Run, kind: str = "norm_of_mean") -> float:
     return last[after] / last[min(last)]
 
 
+def _uneven(run: Run) -> float:
+    """Return the largest unevenness of the gradients at the `CHECKPOINTS`; NaN if one of them was not probed."""
+    values = [unevenness_after(run, part) for part in CHECKPOINTS]
+    return math.nan if any(map(math.isnan, values)) else max(values)
+
+
 OVER_START = Metric("last layer's gradient after the ramp over that at the start", _over_start, "x{} in gradient", LOG)
 OVER_START_OF_NORMS = Metric(
     "the same with the mean of the batches' norms", partial(_over_start, kind="mean_of_norms"), "x{} in gradient", LOG
 )
-UNEVEN = Metric(
-    "largest over smallest gradient",
-    lambda run: max(unevenness_after(run, part) for part in CHECKPOINTS),
-    "x{} in gradient",
-    LOG,
-)
+UNEVEN = Metric("largest over smallest gradient", _uneven, "x{} in gradient", LOG)
 
 
 def _rezero(bleu: float | None) -> tuple[Trains | Report, ...]:
