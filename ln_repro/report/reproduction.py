@@ -94,7 +94,9 @@ def series(run: Run) -> Series:
     training = [event for event in run.events if event["kind"] == "train"]
     values: Series = {Key(LOSS, event["epoch"], event["update"]): event["loss"] for event in training}
     for kind, name in COLUMNS.items():
-        rows = run.record.epochs if kind != BLEU or run.record.decodes else []
+        rows = run.record.epochs
+        if kind == BLEU:  # of the epochs that are decoded, if any are
+            rows = [row for row in rows if run.record.decodes and run.experiment.eval.decodes(row.epoch)]
         values |= {Key(kind, row.epoch, row.update): getattr(row, name) for row in rows if name in row.model_fields_set}
     return values
 

@@ -111,6 +111,12 @@ def test_of_a_run_cut_short_only_what_both_have_counts(explored: list[Run]) -> N
     assert "setting: train.max_epoch 10 then, 1 now" in differences(theirs.record, short.record)
     begun = Run(with_fields(run_of(OLD).record, epochs=[], updates=100), run_of(OLD).events[:3])  # four other seeds
     assert "(an interval needs 3 seeds, not 1)" in compare(run_of(OLD), changed(begun, 1e-7), explored).reason
+    *rows, last = theirs.record.plain()["epochs"]
+    undecoded = [row | dict.fromkeys(("test_bleu", "test_bleu_tokenised")) for row in rows]
+    settings = theirs.record.settings | {"eval": {"epochs": [10]}}
+    sparse = changed(theirs, settings=settings, epochs=[*undecoded, last])
+    result = compare(sparse, short, explored)  # which was decoded after every epoch
+    assert result.grade == EQUAL and result.table.rows[-1][0] == "valid NLL, epoch 1"
     early = Run(with_fields(short.record, epochs=[{**first, "update": 1}]))
     with pytest.raises(UserError, match=r"nothing to compare; give the new run more updates"):
         compare(theirs, early, explored)
