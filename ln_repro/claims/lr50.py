@@ -16,7 +16,7 @@ from scipy.special import log_expit
 from ln_repro.claims.evidence import Evidence, Rate
 from ln_repro.claims.intervals import Interval
 from ln_repro.claims.metrics import Count, Effect
-from ln_repro.claims.rates import lowest_loss
+from ln_repro.claims.rates import CURVE_SEEDS, lowest_loss
 
 STEEPEST = 10.0
 """Largest slope in the regression, per octave of the rate: from 99 % of the seeds to 1 % within an octave."""
@@ -62,14 +62,16 @@ def arms_of(scheme: str) -> tuple[str, str]:
     return f"{scheme}_nowarm{'_anchored' if scheme == 'preln' else ''}", f"{scheme}_warm"
 
 
-def lr50(evidence: Evidence, arm: str, control: str = "") -> Lr50 | None:
+def lr50(evidence: Evidence, arm: str, control: str = "", seeds: int = 1) -> Lr50 | None:
     """Return the LR50 of an arm; None if it was not run.
 
     A logistic regression of trained (0 or 1) on log2(rate), from the rate of the lowest mean validation loss on, with
     a flat prior on both coefficients. Where no run trains, all rates count or, with the name of a ``control``, those
-    from the lowest one at which it trains: below, training may be too short.
+    from the lowest one at which it trains: below, training may be too short. Rates with fewer than ``seeds`` seeds are
+    left out if others have them.
     """
     curve = evidence.curve(arm)
+    curve = {rate: runs for rate, runs in curve.items() if len(runs) >= seeds} or curve
     if not curve:
         return None
     counts = {rate: Count.of(evidence.trained, runs) for rate, runs in curve.items()}
@@ -86,8 +88,11 @@ def lr50(evidence: Evidence, arm: str, control: str = "") -> Lr50 | None:
 
 
 def shown_lr50(evidence: Evidence, arm: str) -> Lr50 | None:
-    """Return an arm's LR50 as tables and figures show it, with the arm that has warm-up as control; rules have none."""
-    return lr50(evidence, arm, control=arm.replace("_nowarm", "_warm").removesuffix("_anchored"))
+    """Return an arm's LR50 as tables and figures show it; rules have no control, and count every rate.
+
+    The control is the arm with warm-up, and a rate has at least `CURVE_SEEDS` seeds.
+    """
+    return lr50(evidence, arm, arm.replace("_nowarm", "_warm").removesuffix("_anchored"), CURVE_SEEDS)
 
 
 def lowest_trained(evidence: Evidence, arm: str) -> Rate:

@@ -24,6 +24,11 @@ from ln_repro.system.paths import CHECKOUT, PACKAGE, expanded
 
 CONF = next(path for path in (PACKAGE / "conf", CHECKOUT / "conf") if path.is_dir())  # wheel, else checkout
 PRIMARY = "config"
+HINTS = {
+    "norm": " (norm.file=PATH gives a file of your own)",
+    "exp": " (all: ln-repro run --list; --config-dir=DIR adds DIR/exp)",
+}
+"""What messages about unknown names of a group end with."""
 _own: Path | None = None  # the user's folder of configuration files
 
 
@@ -152,6 +157,7 @@ def compose_all(runs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[Jso
             if (key := tuple(overrides)) not in configs:
                 configs[key] = hydra_compose(PRIMARY, with_own_norm(overrides))
                 _check_name(configs[key], overrides)
+                _check_norm(configs[key])
             composed.append(_plain(OmegaConf.merge(configs[key], OmegaConf.from_dotlist(list(values)))))
     return composed
 
@@ -166,6 +172,14 @@ def _check_name(config: Any, overrides: Sequence[str]) -> None:
             f"{path}: must contain `exp: {quoted}`, by which its runs are named, begin with `# @package _global_`, "
             "and have `- _self_` last in its defaults, if at all"
         )
+
+
+def _check_norm(config: Any) -> None:
+    """Raise `UserError` if there is no such norm placement, which an experiment's file may have set as a value."""
+    if not OmegaConf.is_missing(config, "norm") and not config.get("norm_file"):
+        known = sorted(path.stem for path in yaml_files(CONF / "norm") if path.stem != "own")
+        if config.norm not in known:
+            raise UserError(f"norm: there is no {config.norm!r}{nearest(str(config.norm), known)}{HINTS['norm']}")
 
 
 def _plain(config: Any) -> Json:
@@ -246,12 +260,8 @@ def _one_line(error: Exception) -> str:
         return "interval() has no end of values; give them (KEY=A,B) or a range (KEY=range(FIRST,END,STEP))"
     if isinstance(error, MissingConfigException) and error.options:
         group, _, choice = str(error.missing_cfg_file).rpartition("/")
-        hints = {
-            "norm": " (norm.file=PATH gives a file of your own)",
-            "exp": " (all: ln-repro run --list; --config-dir=DIR adds DIR/exp)",
-        }
         known = sorted((option for option in error.options if (group, option) != ("norm", "own")), key=_variant)
-        return f"{group}: there is no {choice!r}{nearest(choice, known)}{hints.get(group, '')}"
+        return f"{group}: there is no {choice!r}{nearest(choice, known)}{HINTS.get(group, '')}"
     if unknown := re.search(r"Could not override '([^']+)'", text):
         options = nearest(unknown[1], sorted(Experiment.options()))
         return f"{unknown[1]}: no such option{options} (ln-repro run exp=NAME --cfg job prints them all)"

@@ -18,7 +18,8 @@ LR50_NOTE = (
     "trained on log2(rate) from the best rate on). Below the four arms: the ratio of two of them, by what they differ "
     "in. A run trains at 0.88 of the BLEU of the best arm or more. Replication: seeds above 100, which were run after "
     "the rules had been fixed. An arm that trains nowhere without warm-up is judged only "
-    "at rates at which it trains with warm-up, and above: below, training may be too short."
+    "at rates at which it trains with warm-up, and above: below, training may be too short. Rates with fewer than "
+    "three seeds are left out."
 )
 COLUMNS = ("scheme", "range w/o", "oct", "range w/", "LR50", "NLL", "sens", "time", "mem")
 NOTES = (

@@ -75,6 +75,14 @@ def test_rates_below_those_at_which_the_first_arm_trains_are_not_in_the_effect_t
         assert shown and of_rule and (shown.interval[1], of_rule.interval[1]) == (min(rates), 1.0)
 
 
+def test_a_rate_with_fewer_than_three_seeds_does_not_count_in_an_lr50_that_is_shown() -> None:
+    few = {1.0: [80.0] * 3, 2.0: [80.0] * 3, 4.0: [0.0]}
+    shown, of_rule = shown_lr50(held({WARM: few}), WARM), lr50(held({WARM: few}), WARM)
+    assert shown and of_rule and (shown.interval, [*of_rule.counts]) == ((2.0, math.inf), [1.0, 2.0, 4.0])
+    alone = shown_lr50(held({WARM: {4.0: [0.0]}}), WARM)
+    assert alone and alone.interval == (0.0, 4.0)
+
+
 def test_an_arm_that_higher_rates_may_help_has_not_failed() -> None:
     trains = by_nll(2.0, 2.0, bleu=80.0) | {4.0: by_nll(5.0)[1.0]}
     higher = "higher rates of Post-LN without warm-up"
@@ -195,7 +203,7 @@ def test_the_lr50_of_the_committed_runs_is_that_of_a_grid_over_intercept_and_slo
         assert all(hits == runs for hits, runs in limit.counts.values())
         return
     low, median, high = recomputed.lr50({rate: tuple(count) for rate, count in limit.counts.items()})
-    assert (limit.median, *limit.interval) == pytest.approx((median, low, high), rel=0.001)
+    assert (limit.median, *limit.interval) == pytest.approx((median, low, high), rel=0.002)
 
 
 def test_only_rates_from_the_best_one_on_count():

@@ -144,6 +144,14 @@ def test_a_file_of_ones_own_that_cannot_be_used_is_one_line(own):
         assert str(caught.value).startswith(message) and "\\n" not in str(caught.value)
 
 
+def test_a_norm_that_a_file_of_ones_own_sets_must_exist(own):
+    write(own / "exp" / "mine.yaml", "defaults: [toy_preln_warm, _self_]", "exp: mine", "norm: post-ln")
+    with pytest.raises(UserError, match=r"^norm: there is no 'post-ln'; nearest: postln, .* \(norm.file=PATH gives"):
+        compose(["exp=mine"])
+    write(own / "exp" / "mine.yaml", "defaults: [toy_preln_warm, _self_]", "exp: mine", "norm: postln")
+    assert composed("exp=mine").norm == "postln"
+
+
 def test_the_home_folder_is_a_tilde_in_every_path(own, monkeypatch):
     monkeypatch.setenv("HOME", str(own))
     (own / "norm.py").write_text("class Mine: ...\n")
