@@ -157,7 +157,7 @@ def compose_all(runs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[Jso
             if (key := tuple(overrides)) not in configs:
                 configs[key] = hydra_compose(PRIMARY, with_own_norm(overrides))
                 _check_name(configs[key], overrides)
-                _check_norm(configs[key])
+                _check_norm(configs[key], overrides)
             composed.append(_plain(OmegaConf.merge(configs[key], OmegaConf.from_dotlist(list(values)))))
     return composed
 
@@ -174,12 +174,19 @@ def _check_name(config: Any, overrides: Sequence[str]) -> None:
         )
 
 
-def _check_norm(config: Any) -> None:
-    """Raise `UserError` if there is no such norm placement, which an experiment's file may have set as a value."""
+def _check_norm(config: Any, overrides: Sequence[str]) -> None:
+    """Raise `UserError` for a norm that an experiment's file has set as a value, if it is unknown or was not asked for.
+
+    Such a value has precedence over ``norm=NAME`` on the command line.
+    """
     if not OmegaConf.is_missing(config, "norm") and not config.get("norm_file"):
         known = sorted(path.stem for path in yaml_files(CONF / "norm") if path.stem != "own")
         if config.norm not in known:
             raise UserError(f"norm: there is no {config.norm!r}{nearest(str(config.norm), known)}{HINTS['norm']}")
+        asked, path = values_of(overrides).get("norm", config.norm), _files("exp").get(config.exp)
+        if asked != config.norm and path and "norm" in OmegaConf.load(path):
+            default = f"`- override /norm: {config.norm}`"
+            raise UserError(f"norm={asked}: {path} sets another one, which wins; give it as {default} in its defaults")
 
 
 def _plain(config: Any) -> Json:

@@ -1,6 +1,6 @@
 """Processes of a sweep are killed at random, as many of each kind; nothing is lost, doubled or changed.
 
-`make torture SEED=N` kills about fifty; the tests kill twelve and, in a stack, fifteen. There, losses may change by
+`make torture SEED=N` kills about fifty; the tests kill eight and, in a stack, ten. There, losses may change by
 rounding.
 """
 
@@ -20,7 +20,7 @@ from ln_repro.records.events import Events
 from tests.e2e.conftest import Command, outcomes
 from tests.waiting import processes
 
-SEED, KILLS = (int(os.environ.get(f"TORTURE_{name}", usual)) for name, usual in (("SEED", 1), ("KILLS", 12)))
+SEED, KILLS = (int(os.environ.get(f"TORTURE_{name}", usual)) for name, usual in (("SEED", 1), ("KILLS", 8)))
 RUNS = ("grid=design", "--only", "p*_warm", "--only", "p*_nowarm*_radam*")
 """Four runs per seed, two of each norm."""
 PAUSE_SECONDS = (0.2, 2.5)

@@ -149,7 +149,11 @@ def test_a_norm_that_a_file_of_ones_own_sets_must_exist(own):
     with pytest.raises(UserError, match=r"^norm: there is no 'post-ln'; nearest: postln, .* \(norm.file=PATH gives"):
         compose(["exp=mine"])
     write(own / "exp" / "mine.yaml", "defaults: [toy_preln_warm, _self_]", "exp: mine", "norm: postln")
-    assert composed("exp=mine").norm == "postln"
+    assert composed("exp=mine").norm == composed("exp=mine", "norm=postln").norm == "postln"
+    with pytest.raises(UserError, match=r"^norm=preln: .*mine.yaml sets another one, .* as `- override /norm: postln`"):
+        compose(["exp=mine", "norm=preln"])
+    write(own / "exp" / "mine.yaml", "defaults: [toy_preln_warm, {override /norm: postln}, _self_]", "exp: mine")
+    assert [composed("exp=mine", *words).norm for words in ([], ["norm=rezero"])] == ["postln", "rezero"]
 
 
 def test_the_home_folder_is_a_tilde_in_every_path(own, monkeypatch):
