@@ -66,7 +66,7 @@ class RateFactor(OverRates):
         least, rate = min(p_values, default=(1.0, 0.0))
         if p_values:
             texts.append(f"at {rate:g}, {first.counts[rate]} against {second.counts[rate]} train (p = {least:.1g})")
-        result, needs = INCONCLUSIVE, None
+        result, needs, note = INCONCLUSIVE, None, ""
         if not second.median and at_edge(evidence, self.arms[1]) == "higher":
             needs = f"higher rates of {arm_words(self.arms[1])}"
         elif effect and effect.interval[0] > HIGHER and least < SIGNIFICANT / max(1, len(shared)):
@@ -75,9 +75,11 @@ class RateFactor(OverRates):
             result = CONTRADICTED
         else:
             needs = self.needed(evidence, first)
-        note = "" if first.median or second.median else NOTHING_TRAINS
+            note = "too few at any one rate" if effect and effect.interval[0] > HIGHER else ""
+        if not first.median and not second.median:
+            note = NOTHING_TRAINS
         if effect != shown:
-            note = f"by the rule {effect}, which counts rates that are too low"
+            texts.append(f"by the rule {effect}, which counts rates that are too low")
         text, runs = "; ".join(texts) or "no bound from these rates", evidence.of_arms(self.arms)
         return Finding(result, shown, text, needs, runs, self.most_seeds(evidence), note)
 

@@ -31,6 +31,7 @@ REMEDIES = {
     "shrunk_nowarm": "small branches",
     "shrunksignal_nowarm": "smaller branches",
     "centred_nowarm": "centred branches",
+    "centredfull_nowarm": "centred, but large",
     "postln_warm_encoder": "ramp on the encoder",
     "postln_warm_decoder": "ramp on the decoder",
     "postln_warm": "ramp on both",
@@ -38,7 +39,7 @@ REMEDIES = {
 }
 """The arms of the table of what replaces warm-up, with what is changed in Post-LN without it."""
 TOO_HIGH = {"toy, 0.002": ("toy", 0.002), "toy, 0.004": ("toy", 0.004), "Multi30k, 0.001": ("multi30k6", 0.001)}
-"""Settings and rates just above Post-LN's limit, and at twice that."""
+"""Settings and rates above Post-LN's limit, on toy 1.4 and 2.8 times it."""
 EARLY = 5  # the epoch after which that table shows BLEU, of 15
 BURSTS = {
     "burst16": "nothing",

@@ -1,6 +1,7 @@
 """The first figure: how large a learning rate each norm placement can take, with and without warm-up."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +28,7 @@ NAMES = {
 """The four arms of the 2x2, from the bottom of the figure to its top."""
 BESIDE: Mapping[str, tuple[float, float, str]] = {
     "postln_nowarm": (7, 4, "left"), "postln_warm": (7, -3, "right"),
-    "preln_nowarm_anchored": (13, 8, "left"), "preln_warm": (30, 7, "left"),
+    "preln_nowarm_anchored": (7, 4, "left"), "preln_warm": (7, 4, "left"),
 }  # fmt: skip
 """Where a line has its name: by what the height of the shaded region is divided, and how far to which side, in
 points."""
@@ -57,7 +58,7 @@ BERT = Kind(
     {arm: f"{arm.removesuffix('_anchored')}_linear" for arm in NAMES},
     "unigram_bits", "as bad as word frequencies alone", named=False,
 )  # fmt: skip
-FLOOR, TOP = 0.01, 12.0
+FLOOR, TOP = 0.1, 12.0
 """Smaller and larger differences of the validation NLL in bits are drawn at these ends."""
 
 
@@ -152,6 +153,7 @@ def _draw(drawn: Sequence[Column], kind: Kind, figure: Figure) -> None:
 def _draw_curves(axis: Axes, column: Column, top: float) -> None:
     """Draw the seeds as points, those of the replication open, and their means as lines, or as dashes at one rate."""
     axis.set_title(column.title)
+    named = Counter[tuple[str, float]]()
     for arm, name in NAMES.items():
         style, line, scheme = line_style(arm), column.line(arm), ArmName.of(arm).scheme
         for part, fill in zip(column.excess, (style["color"], "white"), strict=True):
@@ -164,12 +166,13 @@ def _draw_curves(axis: Axes, column: Column, top: float) -> None:
         axis.plot([*line], [*line.values()], **style, **alone)
         if len(column.rates) == 1 and line:
             ((rate, value),) = line.items()
-            side = {"shift": (-3, 0), "ha": "right"} if ArmName.of(arm).warm else {"shift": (3, 0), "ha": "left"}
-            side["va"] = "bottom" if value < 1 else "top"
-            name_line(axis, name.replace(" ", "\n", 1), rate, value, **side, color=style["color"])
+            right, side = (-3, "right") if ArmName.of(arm).warm else (3, "left")
+            look = {"ha": side, "va": "bottom" if value < 1 else "top", "color": style["color"]}
+            name_line(axis, name.replace(" ", "\n", 1), rate, value, (right, 24 * named[side, value]), **look)
+            named[side, value] += 1
     if column.blind < math.inf:
         axis.axhspan(column.blind, top, color="#EFEFEF", linewidth=0)
-    plotting.plain_axis(axis, (0.01, 0.1, 1, 10))
+    plotting.plain_axis(axis, (0.1, 1, 10))
     axis.set_ylim(FLOOR / 1.2, top)
 
 
