@@ -9,7 +9,7 @@ from ln_repro.claims.criteria import Finding, OverRates, Within
 from ln_repro.claims.evidence import FAILED_BITS, FAILS, TRAINED_BITS, TRAINS, Evidence
 from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, REPRODUCED, SIGNIFICANT, Interval, fisher_exact
 from ln_repro.claims.lr50 import Lr50, lr50
-from ln_repro.claims.metrics import BLEU, NLL, SEEDS, Effect
+from ln_repro.claims.metrics import BLEU, SEEDS, Effect
 from ln_repro.claims.rates import CURVE_SEEDS, at_edge, best_rate, usable_curve, usable_range
 from ln_repro.claims.words import arm_words
 from ln_repro.records.archive import Run
@@ -96,7 +96,7 @@ class RateFactor(OverRates):
 class AtBestRates(OverRates):
     """The first arm's BLEU is not worse than the second's by `NOT_WORSE`, each at its rate of lowest validation loss.
 
-    Whether it is not better either is reported. No verdict where BLEU is saturated; the NLL is shown there.
+    Whether it is not better either is reported. No verdict where BLEU is saturated.
     """
 
     def sentence(self) -> str:
@@ -114,9 +114,9 @@ class AtBestRates(OverRates):
             return self.too_few(evidence, f"{SEEDS} seeds at the best rate")
         (rate, runs), (other_rate, others) = bests[0], bests[1]
         saturated = any(evidence.best(run)[0] > SATURATED for run in evidence.of_arms(self.arms))
-        difference = replace(NLL.minus(), unit="NLL {} bits") if saturated else BLEU.minus()
-        not_worse = Within(difference, self.arms, -NOT_WORSE)
-        finding = not_worse.judge(Evidence(dict(zip(self.arms, (runs, others), strict=True))))
+        finding = Within(BLEU.minus(), self.arms, -NOT_WORSE).judge(
+            Evidence(dict(zip(self.arms, (runs, others), strict=True)))
+        )
         used, seeds = [*runs.values(), *others.values()], len({*runs} & {*others})
         if saturated:
             return Finding(INCONCLUSIVE, finding.effect, runs=used, seeds=seeds, note="saturated")
