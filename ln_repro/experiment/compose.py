@@ -183,10 +183,13 @@ def _check_norm(config: Any, overrides: Sequence[str]) -> None:
         known = sorted(path.stem for path in yaml_files(CONF / "norm") if path.stem != "own")
         if config.norm not in known:
             raise UserError(f"norm: there is no {config.norm!r}{nearest(str(config.norm), known)}{HINTS['norm']}")
-        asked, path = values_of(overrides).get("norm", config.norm), _files("exp").get(config.exp)
-        if asked != config.norm and path and "norm" in OmegaConf.load(path):
-            default = f"`- override /norm: {config.norm}`"
-            raise UserError(f"norm={asked}: {path} sets another one, which wins; give it as {default} in its defaults")
+        values = values_of(overrides)
+        asked = values.get("norm", config.norm)
+        if asked != config.norm and not (_own and (_own / "norm" / f"{asked}.yaml").is_file()):
+            raise UserError(
+                f"norm={asked}: the file of exp={values.get('exp')}, or one that it extends, sets another one, which "
+                f"wins; give it as `- override /norm: {config.norm}` in the defaults there"
+            )
 
 
 def _plain(config: Any) -> Json:

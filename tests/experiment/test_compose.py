@@ -150,8 +150,10 @@ def test_a_norm_that_a_file_of_ones_own_sets_must_exist(own):
         compose(["exp=mine"])
     write(own / "exp" / "mine.yaml", "defaults: [toy_preln_warm, _self_]", "exp: mine", "norm: postln")
     assert composed("exp=mine").norm == composed("exp=mine", "norm=postln").norm == "postln"
-    with pytest.raises(UserError, match=r"^norm=preln: .*mine.yaml sets another one, .* as `- override /norm: postln`"):
-        compose(["exp=mine", "norm=preln"])
+    write(own / "exp" / "extended.yaml", "defaults: [mine, _self_]", "exp: extended")
+    for exp in ("mine", "extended"):
+        with pytest.raises(UserError, match=f"^norm=preln: the file of exp={exp}, .* as `- override /norm: postln`"):
+            compose([f"exp={exp}", "norm=preln"])
     write(own / "exp" / "mine.yaml", "defaults: [toy_preln_warm, {override /norm: postln}, _self_]", "exp: mine")
     assert [composed("exp=mine", *words).norm for words in ([], ["norm=rezero"])] == ["postln", "rezero"]
 
