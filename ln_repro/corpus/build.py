@@ -24,7 +24,7 @@ from ln_repro.corpus.prepare import MANIFEST, Prepared, describe
 from ln_repro.corpus.subwords import binarise, dictionary, learn, segmenter, token_ids
 from ln_repro.corpus.text import LONGEST_WORD, Pair, lower
 from ln_repro.corpus.tokenise import KNOWN_LANGUAGES, detokenise, tokeniser
-from ln_repro.errors import UserError
+from ln_repro.errors import LnReproError, UserError
 from ln_repro.experiment.data import LABELLED, Data, base_code
 from ln_repro.system.files import Json, write_atomically
 from ln_repro.system.pool import apply
@@ -88,7 +88,10 @@ class Build:
         shutil.rmtree(self.staging, ignore_errors=True)  # of a process that was killed
         try:
             (self.staging / "tokenised").mkdir(parents=True)
+            raw = self._digests()
             facts = self._steps()
+            if changed := [str(self.files[name]) for name, digest in self._digests().items() if digest != raw[name]]:
+                raise LnReproError(f"{changed[0]} changed while it was being prepared; run the command again")
             shutil.rmtree(self.staging / "tokenised")
             corpus, data = self.corpus, self.data
             revisions = {"corpus_revision": corpus.revision, "steps_revision": STEPS}
@@ -100,7 +103,7 @@ class Build:
                 "recipe": {**data.recipe(), "only": data.only, **revisions},
                 "origin": corpus.origin,
                 "licence": corpus.licence,
-                "raw": {name: cached_digest(path) for name, path in self.files.items()},
+                "raw": raw,
                 **facts,
                 "versions": {name: importlib.metadata.version(name) for name in ("sacremoses", "subword-nmt")},
                 "files": describe(self.staging),
@@ -111,6 +114,9 @@ class Build:
             self.staging.rename(folder)
         finally:
             shutil.rmtree(self.staging, ignore_errors=True)
+
+    def _digests(self) -> dict[str, str]:
+        return {name: cached_digest(path) for name, path in self.files.items()}
 
     def _steps(self) -> Json:
         """Write raw/, text/, bpe/ and bin/; return the part of the manifest that describes them."""

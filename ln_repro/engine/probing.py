@@ -46,8 +46,13 @@ class Probing:
         return bool(self.every) and (update % self.every == 0 or doubled)
 
     def begin_update(self, update: int) -> None:
-        """Keep the parameters before the update with this number, if its changes are to be computed."""
-        if self.due(update) and "updates" in self.kinds:
+        """Keep the parameters before the update with this number, if its changes are to be computed.
+
+        Where a stack is given new weights after the update, these would be its changes, so there are none.
+        """
+        schedule = self.trainer.experiment.schedule
+        reset = update == schedule.step_update and schedule.step_reset not in ("none", "optimizer")
+        if self.due(update) and "updates" in self.kinds and not reset:
             self.before = [parameter.detach().clone() for parameter in self.trainer.get_model().parameters()]
 
     def values(self) -> Iterator[Json]:

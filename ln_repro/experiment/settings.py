@@ -136,7 +136,7 @@ class Evaluation(Section):
     max_len_a: NotNegative = 1.2
     max_len_b: Count = 10  # hypotheses have at most max_len_a * source length + max_len_b tokens
     valid: Annotated[bool, NOT_IN_ARM] = False  # decode the validation set as well as the test set after every epoch
-    epochs: Annotated[tuple[Count, ...] | None, NOT_IN_ARM] = None
+    epochs: Annotated[Annotated[tuple[Count, ...], Field(min_length=1)] | None, NOT_IN_ARM] = None
     """The epochs after which to decode; None: all. The scored epoch is the best of those."""
     average: Annotated[Natural, NOT_IN_ARM] = 0
     """Number of final epochs whose averaged weights are scored after training; 0: none."""
@@ -252,6 +252,8 @@ class Experiment(Section):
         if self.schedule.part != "all" and self.task != "translation":
             raise ValueError(f"schedule.part: task={self.task} has one stack; leave it out")
         resets_stack = self.schedule.step_reset not in ("none", "optimizer")
+        if self.schedule.step_reset == "optimizer" and self.optimizer.name == "sgd":
+            raise ValueError("schedule.step_reset: sgd has no state to reset; leave it out")
         if resets_stack and self.task != "translation":
             raise ValueError(f"schedule.step_reset: task={self.task} has one stack; it can be none or optimizer")
         if resets_stack and self.norm == "admin":

@@ -9,7 +9,7 @@ import pytest
 
 from ln_repro.corpus.prepare import prepare, verify
 from ln_repro.corpus.text import stored_lines
-from ln_repro.errors import UserError
+from ln_repro.errors import LnReproError, UserError
 from tests.corpus.conftest import settings, write
 
 SENTENCES = {
@@ -45,6 +45,17 @@ def test_odd_but_good_text(made, text):
     text["train"].with_name("train.en").write_bytes(odd.encode())
     prepared = made("files", **text)
     assert (prepared.folder / "text" / "train.en").read_text("utf-8").split("\n")[0] == "this is a house ."
+
+
+def test_a_text_that_changes_while_it_is_prepared_is_not_kept(made, root, text):
+    def change(line: str) -> None:
+        if line.startswith("binarising"):
+            write(text["train"].with_name("train.en"), "Another text.", "That is a tree.", "Here is a dog.")
+
+    with pytest.raises(LnReproError, match=r"train\.en changed while it was being prepared; run the command again"):
+        prepare(settings("files", **text), root, change)
+    assert not [*root.glob("prepared/[!.]*")]
+    assert made("files", **text).tokenised("train")[0] == "another text ."
 
 
 def test_no_more_merges_are_learnt_than_a_text_has(made, text):

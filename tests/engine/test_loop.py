@@ -97,6 +97,11 @@ def test_a_step_can_give_a_stack_its_first_weights_and_the_optimizer_a_new_state
     for name in ("encoder", "whole"):
         separately(loops({"run": resets["encoder"]}, name))
     assert came_to(tmp_path / "encoder" / "run") == came_to(tmp_path / "whole" / "run")
+    probed = {**burst, "probe": "updates", "every": 1}
+    for name, updates in (("none", [1, 2, 3, 4, 5, 6]), ("encoder_weights", [1, 2, 4, 5, 6])):
+        (loop,) = loops({"run": {**probed, "schedule__step_reset": name}}, f"probed {name}")
+        separately([loop])
+        assert [event["update"] for event in loop.events.read() if event["kind"] == "probe"] == updates
     with pytest.raises(UserError, match=r"schedule.step_update: 6: expected less than the run's 6 updates"):
         loops({"run": {**resets["encoder"], "schedule__step_update": 6}}, "late")
 
