@@ -103,6 +103,9 @@ def test_at_two_rates_on_multi30k_no_run_of_post_ln_trains_without_warm_up_and_m
     for arm in arms_of("preln"):
         trains, runs = trained(arm)
         assert trains == runs >= 11
+    none, ramp = (part.curve(arm) for part, arm in zip(parts, arms_of("preln"), strict=True))
+    assert [sum(map(parts[0].trained, none[rate])) for rate in (0.004, 0.008)] == [2, 0]
+    assert [[*map(parts[1].trained, ramp[rate])] for rate in (0.004, 0.008, 0.016)] == [[True] * 2, [True] * 2, [False]]
 
 
 def test_pre_ln_is_faster_at_every_rate_on_toy_and_most_near_post_lns_limit() -> None:
