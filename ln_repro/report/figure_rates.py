@@ -121,7 +121,7 @@ def _draw(drawn: Sequence[Column], kind: Kind, figure: Figure) -> None:
     height, bottom = (5.0, 0.35) if compared else (3.9, 0.17)
     figure.set_size_inches(plotting.WIDTH, height)
     widths = [max(4.1, math.log2(column.rates[-1] / column.rates[0]) + 1) for column in drawn]
-    sides = {"left": 0.185, "right": 0.99}
+    sides = {"left": 0.185, "right": 0.985}
     upper = figure.add_gridspec(2, len(drawn), height_ratios=(3, 1), width_ratios=widths, bottom=bottom,
                                 top=1 - 0.24 / height, hspace=0.05, wspace=0.08, **sides)  # fmt: skip
     top = 1.6 * max(clipped(value) for column in drawn for part in column.excess for curve in part.values()
@@ -136,7 +136,9 @@ def _draw(drawn: Sequence[Column], kind: Kind, figure: Figure) -> None:
             curves.set_xlim(column.rates[0] / 1.3, column.rates[0] * 1.38)  # the longer names are on the right
         else:
             curves.tick_params(bottom=False, labelbottom=False)
-            _draw_limits(figure.add_subplot(upper[1, number], sharex=curves), column, curves is first)
+            below = figure.add_subplot(upper[1, number], sharex=curves)
+            _draw_limits(below, column, curves is first)
+            below.get_xticklabels()[0].set_visible(curves is first)  # or it may touch the last of the column before
         curves.tick_params(which="both", left=curves is first, labelleft=curves is first)
     _name_lines(first, drawn[0], kind, top)
     first.set_ylabel("validation NLL above\nthe best run (bits)")
