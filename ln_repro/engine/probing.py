@@ -51,7 +51,7 @@ class Probing:
         Where a stack is given new weights after the update, these would be its changes, so there are none.
         """
         schedule = self.trainer.experiment.schedule
-        reset = update == schedule.step_update and schedule.step_reset not in ("none", "optimizer")
+        reset = schedule.resets_stack and update == schedule.step_update
         if self.due(update) and "updates" in self.kinds and not reset:
             self.before = [parameter.detach().clone() for parameter in self.trainer.get_model().parameters()]
 

@@ -44,6 +44,11 @@ class Schedule(Section):
     embeddings: Literal["ramp", "full"] = "ramp"
     """Whether embeddings and output projection follow the ramp of a ``part`` or the tail without a ramp."""
 
+    @property
+    def resets_stack(self) -> bool:
+        """Whether the step gives a stack new weights."""
+        return self.step_reset not in ("none", "optimizer")
+
     @model_validator(mode="after")
     def _ramp_fits_tail(self) -> Self:
         if self.decay == "inverse_sqrt" and not self.warmup_updates:
@@ -251,12 +256,11 @@ class Experiment(Section):
             raise ValueError("probe: collapse needs task=translation or masked_lm")
         if self.schedule.part != "all" and self.task != "translation":
             raise ValueError(f"schedule.part: task={self.task} has one stack; leave it out")
-        resets_stack = self.schedule.step_reset not in ("none", "optimizer")
         if self.schedule.step_reset == "optimizer" and self.optimizer.name == "sgd":
             raise ValueError("schedule.step_reset: sgd has no state to reset; leave it out")
-        if resets_stack and self.task != "translation":
+        if self.schedule.resets_stack and self.task != "translation":
             raise ValueError(f"schedule.step_reset: task={self.task} has one stack; it can be none or optimizer")
-        if resets_stack and self.norm == "admin":
+        if self.schedule.resets_stack and self.norm == "admin":
             raise ValueError("schedule.step_reset: norm=admin has scales of the first batches; use norm=admin_closed")
         if self.schedule.part != "all" and self.probe in ("curvature", "all"):
             raise ValueError(f"probe: {self.probe} needs one learning rate for all parameters, not schedule.part")

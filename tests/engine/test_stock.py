@@ -18,8 +18,8 @@ PAPER = ["model.layers=2", "init=fairseq", "lr=1e-4"]
 @pytest.mark.parametrize(("exp", "number", "settings"), [
     ("multi30k_preln_nowarm_anchored", 200, TINY),
     ("multi30k_postln_warm", 200, TINY),
-    ("iwslt_preln_nowarm", 10, PAPER),
-    ("iwslt_postln_nowarm", 10, PAPER),
+    ("iwslt_preln_nowarm", 20, PAPER),
+    ("iwslt_postln_nowarm", 20, PAPER),
 ])  # fmt: skip
 def test_every_update_is_stock_fairseqs(letters, exp, number, settings):
     """Started from the same parameters and moments, an update gives the same result.

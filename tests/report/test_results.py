@@ -73,7 +73,7 @@ def test_the_ramp_that_post_ln_needs_grows_with_the_rate_and_pre_ln_hardly_needs
     assert pre[0, 0.008] == (5, 10) and len(post) == len(pre) == 8 * 4
 
 
-def test_by_smoothed_loss_the_arms_are_best_far_below_their_limits_and_nll_does_not_rank_them() -> None:
+def test_by_smoothed_loss_the_arms_are_best_below_their_limits_and_nll_does_not_rank_them() -> None:
     evidence, best = committed.archive().replication["toy"], {}
     for arm in (*arms_of("postln"), *arms_of("preln")):
         curve = evidence.curve(arm)
