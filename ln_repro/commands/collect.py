@@ -104,5 +104,5 @@ def stopped(folder: RunFolder) -> Record:
         record = record_of(experiment, run_id, facts(experiment, corpus), events, stopped=True)
         if record.status != "stopped":
             raise UserError(f"collect: {folder.path}: training has ended; the run's own command finishes its record")
-    unknown = dict.fromkeys(("python", "system", *PACKAGES))  # this may be another machine
+    unknown = dict.fromkeys(("python", *PACKAGES))  # this may be another machine
     return record.model_copy(update={"environment": {**record.environment, **unknown}})

@@ -9,7 +9,7 @@ from ln_repro.system.files import Json
 from ln_repro.system.paths import CHECKOUT
 from ln_repro.version import __version__
 
-PACKAGES = ("torch", "fairseq", "numpy", "sacrebleu", "sacremoses", "subword-nmt", "hydra-core", "omegaconf")
+PACKAGES = ("torch", "fairseq", "numpy")  # that training depends on; of others, see scores' signatures and uv.lock
 HARDWARE = ("device", "instructions", "processes", "stacked", "tf32")
 
 
@@ -25,7 +25,6 @@ def environment(*sessions: Mapping[str, object]) -> Json:
         "python": platform.python_version(),
         **{name: version_of(name) for name in PACKAGES},
         **hardware[0],
-        "system": platform.system(),
         **({"sessions": hardware} if any(session != hardware[0] for session in hardware) else {}),
     }
 

@@ -69,12 +69,14 @@ def _reported(name: str, values: Json) -> Json | None:
         largest = max(change for of_kind in values["weights"].values() for change in of_kind)
         return {"weights": largest, "outputs": {stack: changes[-1] for stack, changes in values["outputs"].items()}}
     if name == "collapse":  # without the entropies and cross-attention's gradients
-        norms = {
-            weight: [rounded(norm, 3) for norm in layers]
-            for weight, layers in values["gradient"].items()
-            if weight.endswith(".w2")
-        }
+        cosines = {stack: [*_rounded(layers[:-1]), layers[-1]] for stack, layers in values["cosine"].items()}
+        norms = {w: _rounded(layers) for w, layers in values["gradient"].items() if w.endswith(".w2")}
         squared = {stack: layers[-1] for stack, layers in values.get("squared_cosine", {}).items()}  # not in old events
-        kept = {"cosine": values["cosine"], "gradient": norms, "nll": values["nll"]}
+        kept = {"cosine": cosines, "gradient": norms, "nll": values["nll"]}
         return kept | ({"squared_cosine": squared} if squared else {})
     return dict(values)
+
+
+def _rounded(values: Sequence[float]) -> list[float]:
+    """Return numbers that only show how layers differ: with three significant digits."""
+    return [rounded(value, 3) for value in values]

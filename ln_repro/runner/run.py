@@ -278,9 +278,10 @@ def facts(experiment: Experiment, corpus: Prepared) -> Json:
     source_blind = corpus.entropy.get("source_blind_bits") if experiment.decoded_splits else None
     bits = {"unigram_bits": corpus.entropy.get("unigram_bits"), "source_blind_bits": source_blind}
     pairs = {f"{split}_pairs": number for split, number in corpus.pairs.items()}
-    part = {"train_percent": corpus.train_percent} if corpus.published and corpus.train_percent != 100 else {}
-    return {"name": corpus.name, "published": corpus.published, **part, "fingerprint": corpus.fingerprint,
-            "content": corpus.content, **bits, **pairs}  # fmt: skip
+    part = {"train_percent": corpus.train_percent} if corpus.train_percent != 100 else {}
+    text = part if corpus.published else {"published": False}
+    content = {"fingerprint": corpus.fingerprint, "content": corpus.content}
+    return {"name": corpus.name, **text, **content, **bits, **pairs}
 
 
 def refuse_other_probes(experiment: Experiment, folder: RunFolder) -> None:

@@ -1,6 +1,8 @@
 """Records that cannot be trusted are named, left out, and turn the exit code; sound ones are collected and verified."""
 
+import hashlib
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -102,6 +104,7 @@ def archived(name: str, content: bytes | None) -> Callable[[Path], None]:
 DAMAGED = "it is damaged, or was changed"
 UNSOUND = {
     "a truncated line": (lambda place: rewritten(place, lines(place)[BROKEN][:500]), DAMAGED),
+    "a truncated checksum": (lambda place: rewritten(place, f'{lines(place)[BROKEN][:-10]}"}}'), DAMAGED),
     "a changed line": (lambda place: rewritten(place, lines(place)[BROKEN].replace("100.0", "99.0")), DAMAGED),
     "a record of another schema": (edited(lambda r: r.update(schema=2)), "schema: input should be 1, got 2"),
     "a lost field": (edited(lambda r: r.pop("bleu")), "bleu: is not set"),
@@ -141,6 +144,13 @@ def test_what_the_events_do_not_give_is_found_by_verify(name, folder, call):
     assert read_kept(folder).problems == []
     code, out, err = call("verify", "--records", folder)
     assert code != 0 and message in err and "2 valid records" not in out
+
+
+def test_a_longer_checksum_as_in_older_records_is_sound(folder):
+    content, digest = re.fullmatch('(.*),"sha256":"(.*)"}', lines(folder)[BROKEN]).groups()
+    whole = hashlib.sha256(f"{content}}}".encode()).hexdigest()
+    rewritten(folder, f'{content},"sha256":"{whole}"}}')
+    assert whole.startswith(digest) and read_kept(folder).problems == []
 
 
 def test_a_record_that_is_there_twice_counts_once(folder, call):

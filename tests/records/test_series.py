@@ -2,7 +2,7 @@
 
 from ln_repro.records.series import POINTS, Probe, TrainingCurve, curve, probes
 
-LAYERS = [0.987654, 0.9912, 0.99, 1.0, 1.0, 1.0]
+LAYERS = [0.987654, 0.9912, 0.99, 1.0, 1.0, 0.998765]
 
 
 def collapse(update, **changes):
@@ -33,7 +33,9 @@ def test_a_series_of_collapse_is_thinned_to_five_kilobytes():
     assert sum(len(probe.model_dump_json()) for probe in found) < 5000
     norms = [1.23e-05, 0.00123, 0.0123, 0.123, 0.123, 0.123]
     assert found[0].values["gradient"] == {"encoder.w2": norms, "decoder.w2": norms}
-    assert found[0].values["squared_cosine"] == {"encoder": 1.0, "decoder": 0.25}, "of the output"
+    cosines = [0.988, 0.991, 0.99, 1.0, 1.0, 0.998765]
+    assert found[0].values["cosine"] == {"encoder": cosines, "decoder": cosines}, "the output's with all digits"
+    assert found[0].values["squared_cosine"] == {"encoder": 0.998765, "decoder": 0.25}, "of the output"
     old = collapse(0)
     del old["values"]["squared_cosine"]
     assert "squared_cosine" not in probes([old])[0].values
