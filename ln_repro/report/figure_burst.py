@@ -5,9 +5,10 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from ln_repro.claims.causes import cosines, probes, relative_gradients
 from ln_repro.claims.evidence import Evidence
 from ln_repro.claims.judge import Archive
-from ln_repro.report.figure_collapse import Collapse, collapse_of
+from ln_repro.records.archive import Run
 from ln_repro.report.plotting import COLOURS, GREY, LINES, SETTING, WIDTH, Look, draw_bleus, draw_curves, draw_once
 
 UPDATES = 16  # of a burst
@@ -39,24 +40,23 @@ def draw_burst(archive: Archive, out: Path) -> list[Path]:
     runs = {(arm, rate): part.curve(arm).get(rate, []) for arm, rate in ROWS}
     if not all(runs.values()):
         return []
-    probed = {place: [curves for run in runs[place] if (curves := collapse_of(run, part.trained(run)))]
-              for place in CURVES}  # fmt: skip
+    probed = {place: [run for run in runs[place] if probes(run, "collapse")] for place in CURVES}
     bleus = {place: [run.bleu for run in of_place] for place, of_place in runs.items()}
     ids = [run.record.id for of_place in runs.values() for run in of_place]
     return [draw_once(out / "burst.png", ids, _draw, probed, bleus)]
 
 
-def _draw(probed: Mapping[Place, Sequence[Collapse]], bleus: Mapping[Place, Sequence[float]], figure: Figure) -> None:
+def _draw(probed: Mapping[Place, Sequence[Run]], bleus: Mapping[Place, Sequence[float]], figure: Figure) -> None:
     """Draw cosine and gradient of the encoder, and the BLEU of every seed."""
     figure.set_size_inches(WIDTH, 2.5)
     cosine, gradient, axis = (figure.add_axes((left, 0.17, width, 0.73))
                               for left, width in ((0.05, 0.235), (0.345, 0.235), (0.81, 0.175)))  # fmt: skip
-    draw_curves(cosine, [(look, [run.cosine["encoder"] for run in probed[place]]) for place, look in CURVES.items()])
-    draw_curves(gradient, [(look._replace(name=""), [run.gradient["encoder"] for run in probed[place]])
+    draw_curves(cosine, [(look, [cosines(run)["encoder"] for run in probed[place]]) for place, look in CURVES.items()])
+    draw_curves(gradient, [(look._replace(name=""), [relative_gradients(run)["encoder"] for run in probed[place]])
                            for place, look in CURVES.items()])  # fmt: skip
-    for probes, title in ((cosine, "Encoder: cosine of tokens"), (gradient, "Encoder: gradient, layer 1")):
-        probes.axvspan(probes.get_xlim()[0], UPDATES, color="#EFEFEF", linewidth=0)
-        probes.set(xlabel="update (grey: high rate)", title=title)
+    for panel, title in ((cosine, "Encoder: cosine of tokens"), (gradient, "Encoder: gradient, layer 1")):
+        panel.axvspan(panel.get_xlim()[0], UPDATES, color="#EFEFEF", linewidth=0)
+        panel.set(xlabel="update (grey: high rate)", title=title)
     cosine.set_ylim(-0.03, 1.06)
     gradient.set_yscale("log")
     gradient.set_yticks([1, 1e-2, 1e-4, 1e-6], ["1", "10⁻²", "10⁻⁴", "10⁻⁶"])

@@ -1,14 +1,13 @@
 """The figure of the collapse: tokens become alike, gradients vanish; which stack needs the ramp."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ln_repro.claims.causes import STACKS, cosines, relative_gradients
+from ln_repro.claims.causes import STACKS, cosines, probes, relative_gradients
 from ln_repro.claims.evidence import TRAINS, Evidence
 from ln_repro.claims.judge import Archive
 from ln_repro.claims.rates import lowest_loss
@@ -19,7 +18,6 @@ from ln_repro.report.plotting import (
     RAMPS,
     SETTING,
     WIDTH,
-    Curve,
     Look,
     crosses,
     draw_curves,
@@ -35,34 +33,18 @@ HEIGHTS = {"nowarm": 52, "warm_decoder": 25, "warm_encoder": 45, "warm": 60}
 """The BLEU at which the name of each of `RAMPS` stands beside its line."""
 
 
-@dataclass(frozen=True)
-class Collapse:
-    """The probes of a run, by stack."""
-
-    id: str
-    trains: bool
-    cosine: Mapping[str, Curve]  # mean pairwise cosine of the tokens in the stack's output
-    gradient: Mapping[str, Curve]  # see `relative_gradients`
-
-
-def collapses(evidence: Evidence) -> list[Collapse]:
+def collapses(evidence: Evidence) -> list[tuple[Run, bool]]:
     """Return Post-LN's probed runs, with and without warm-up, at the rate of each arm's lowest mean loss and above.
 
-    At lower rates, an arm may be under-trained, which is another matter.
+    Beside each is whether it trains. At lower rates, an arm may be under-trained, which is another matter.
     """
-    probed = list[Collapse]()
+    probed = list[tuple[Run, bool]]()
     for arm in sorted(evidence.rates.keys() & {"postln_warm", "postln_nowarm"}):
         curve = evidence.curve(arm)
         best = lowest_loss(curve)
         above = [run for rate, runs in curve.items() if rate >= best for run in runs]
-        probed += [collapse for run in above if (collapse := collapse_of(run, evidence.trained(run)))]
+        probed += [(run, evidence.trained(run)) for run in above if 0 in probes(run, "collapse")]
     return probed
-
-
-def collapse_of(run: Run, trains: bool) -> Collapse | None:
-    """Return the probes of a run; None if it has none."""
-    cosine = cosines(run)
-    return Collapse(run.record.id, trains, cosine, relative_gradients(run)) if 0 in cosine["encoder"] else None
 
 
 def by_ramp(parts: Sequence[Evidence], scheme: str) -> dict[str, dict[float, list[Run]]]:
@@ -84,9 +66,9 @@ def draw_collapse(archive: Archive, out: Path) -> list[Path]:
     if not probed and not ramped:
         return []
     curves = [curve for arms in ramped.values() for curve in arms.values()]
-    ids = [run.id for run in probed] + [run.record.id for curve in curves for runs in curve.values() for run in runs]
+    shown = [run for run, _ in probed] + [run for curve in curves for runs in curve.values() for run in runs]
     bleus = {scheme: {arm: _bleus(curve) for arm, curve in arms.items()} for scheme, arms in ramped.items()}
-    return [draw_once(out / "collapse.png", [*dict.fromkeys(ids)], _draw, probed, bleus)]
+    return [draw_once(out / "collapse.png", [*dict.fromkeys(run.record.id for run in shown)], _draw, probed, bleus)]
 
 
 Bleus = Mapping[str, Mapping[float, Sequence[float]]]
@@ -97,16 +79,16 @@ def _bleus(curve: Mapping[float, Sequence[Run]]) -> dict[float, list[float]]:
     return {rate: [run.bleu for run in runs] for rate, runs in curve.items()}
 
 
-def _draw(probed: Sequence[Collapse], ramped: Mapping[str, Bleus], figure: Figure) -> None:
+def _draw(probed: Sequence[tuple[Run, bool]], ramped: Mapping[str, Bleus], figure: Figure) -> None:
     figure.set_size_inches(WIDTH, 3.8)
     grid = figure.add_gridspec(2, 3 if ramped else 2, left=0.075, right=0.99, bottom=0.12, top=0.93, wspace=0.28,
                                hspace=0.14)  # fmt: skip
     for row, stack in enumerate(STACKS):
         cosine, gradient = (figure.add_subplot(grid[row, column]) for column in range(2))
-        for axis, part in ((cosine, "cosine"), (gradient, "gradient")):
+        for axis, measure in ((cosine, cosines), (gradient, relative_gradients)):
             draw_curves(axis, [
-                (look, [getattr(run, part)[stack] for run in probed if run.trains == trains])
-                for trains, look in OUTCOMES.items()
+                (look, [measure(run)[stack] for run, trains in probed if trains == outcome])
+                for outcome, look in OUTCOMES.items()
             ])  # fmt: skip
         cosine.set_ylim(-0.03, 1.06)
         cosine.set_ylabel(f"Post-LN's {stack}", fontweight="bold")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ln_repro.claims.causes import cosines, relative_gradients
 from ln_repro.claims.evidence import Arm, ArmOf
 from ln_repro.claims.judge import Archive
 from ln_repro.claims.lr50 import lr50
@@ -94,14 +95,14 @@ def test_gradients_are_relative_to_update_0_and_under_trained_runs_are_left_out(
     runs = [collapsing("toy_postln_nowarm", rate, bleu, (0.5, 0.001))
             for rate, bleu in ((5e-4, 10.0), (1e-3, 90.0), (2e-3, 0.0))]  # fmt: skip
     drawn = collapses(gathered([*runs, made("toy_preln_warm", bleu=90.0)])["toy"])
-    assert [(run.id, run.trains) for run in drawn] == [(runs[1].record.id, True), (runs[2].record.id, False)]
-    assert drawn[0].gradient == {"encoder": {0: 1.0, 32: 0.002}, "decoder": {0: 1.0, 32: 1.0}}
-    assert drawn[0].cosine["decoder"] == {0: 1.0, 32: 1.0}, "of the last layer"
+    assert drawn == [(runs[1], True), (runs[2], False)]
+    assert relative_gradients(runs[1]) == {"encoder": {0: 1.0, 32: 0.002}, "decoder": {0: 1.0, 32: 1.0}}
+    assert cosines(runs[1])["decoder"] == {0: 1.0, 32: 1.0}, "of the last layer"
     toy = collapses(committed.archive().replication["toy"])
-    assert Counter(run.trains for run in toy) == {False: 40, True: 15}
+    assert Counter(trains for _, trains in toy) == {False: 40, True: 15}
     run = collapsing("toy_postln_nowarm", 1e-3, 90.0, (0.0, 0.1))  # as of a branch that is closed before training
-    (closed,), (row,) = collapses(gathered([run])["toy"]), collapse.collapse_table([run]).rows
-    assert closed.gradient["encoder"] == {} and row[2:6] == ["0.500", "1.000", None, "1"]
+    (row,) = collapse.collapse_table([run]).rows
+    assert relative_gradients(run)["encoder"] == {} and row[2:6] == ["0.500", "1.000", None, "1"]
     unprobed, early = made("iwslt_preln_warm"), collapsing("iwslt_postln_nowarm", 1e-3, 0.0, (0.5,))
     assert collapse.collapse_table([unprobed, early]).rows == []
 
