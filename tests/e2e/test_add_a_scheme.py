@@ -19,6 +19,10 @@ class Mine(Residual):
     def forward(self, x, branch):
         return x + self.drop(branch(self.norm(x)))
 """
+COUNTS = OWN.replace("class Mine(Residual):", "import random\n\nclass Mine(Residual):\n    calls = [0]").replace(
+    "x + ", "x + self.calls[0] / 100 * "
+)
+LACKS = "Mine.forward in {file} depends on what a checkpoint lacks; keep state with register_buffer"
 
 
 @pytest.mark.slow
@@ -76,10 +80,13 @@ def test_a_file_without_the_scheme_is_one_line(command, overrides, message, empt
     (OWN.replace("x + ", "x / 0 + "), "shape (5, 2, 64) with numbers that are not finite for self_attn of layer 0;"),
     (OWN.replace("return x + self", "x += self").replace("norm(x)))", "norm(x)))\n        return x"),
      "{file} fails with RuntimeError: one of the variables needed for gradient computation has been modified"),
-    (OWN.replace("return", "self.calls = getattr(self, 'calls', 0) + 1\n        return"),
-     "Mine.forward in {file} changes 'calls', which a checkpoint would lack"),
+    (COUNTS.replace("return", "if self.training: self.calls[0] += 1\n        return"), LACKS),
+    (COUNTS.replace("return", "if self.training: Mine.calls[0] += 1\n        return"), LACKS),
+    (COUNTS.replace("return", "if self.training: self.calls = [random.random()]\n        return"), LACKS),
+    (COUNTS.replace("return", "self.calls[0] += 1\n        return"),
+     "Mine.forward in {file} gives other results for the same input in evaluation; "),
     (OWN.replace("return", "self.after = self.new_norm(64)\n        return"),
-     "Mine.forward in {file} makes 'after.weight', which a checkpoint would lack"),
+     "Mine.forward in {file} makes 'layers.0.ffn_residual.after.bias', which a checkpoint would lack"),
     (OWN.replace("x + ", "x.mean(1, keepdim=True) + "), "Mine.forward in {file} mixes sentences; "),
     (OWN.replace("x + ", "x.roll(-1, 0) + "), "Mine.forward in {file} lets the decoder see later tokens; "),
     (OWN.replace("x + ", "x[:5] + "), "{file}, line 8, fails with RuntimeError: The size of tensor a (5) must match"),
