@@ -156,10 +156,18 @@ def compose_all(runs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[Jso
                 raise UserError(f"{idle[0]}: has no effect: Hydra only composes the settings; runs are in paths.runs")
             if (key := tuple(overrides)) not in configs:
                 configs[key] = hydra_compose(PRIMARY, with_own_norm(overrides))
+                _check_packages(configs[key])
                 _check_name(configs[key], overrides)
                 _check_norm(configs[key], overrides)
             composed.append(_plain(OmegaConf.merge(configs[key], OmegaConf.from_dotlist(list(values)))))
     return composed
+
+
+def _check_packages(config: Any) -> None:
+    """Raise `UserError` if a file of one's own lacks the line that makes its settings those of the experiment."""
+    for group in ("setting", "arm", "norm"):
+        if group in config and OmegaConf.is_dict(config[group]):
+            raise UserError(f"{group}: the file of your own {group} must begin with `# @package _global_`")
 
 
 def _check_name(config: Any, overrides: Sequence[str]) -> None:

@@ -127,7 +127,7 @@ class RunFolder:
 
 def runs_under(folder: Path) -> list[RunFolder]:
     """Return the run directories in ``folder``, without those that were renamed, cannot be read or are damaged."""
-    runs = [RunFolder(path.parent) for path in sorted(folder.glob(f"*/{EXPERIMENT}"))]
+    runs = [RunFolder(path) for path in sorted(folder.glob("*")) if path.is_dir()]
     return [run for run in runs if not re.search(r"\.old\d+$", run.path.name) and _readable(run)]
 
 
@@ -143,12 +143,14 @@ def find_run(word: str, runs: Path) -> RunFolder:
 
 
 def _readable(run: RunFolder) -> bool:
-    """Return whether a run has settings and its files can be read; if they cannot, warn."""
+    """Return whether a folder has a run's settings, and its files can be read; if they cannot, warn."""
     try:
+        if run.experiment is None:
+            return False
         for path in (run.path / RECORD, run.events.path):
             if path.exists():
                 path.open("rb").close()
-        return run.experiment is not None
+        return True
     except OSError as error:  # for example another user's
         warn(f"{error.filename} is ignored: {error.strerror}")
         return False

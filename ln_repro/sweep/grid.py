@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from typing import Annotated
 
 from pydantic import Field
 
@@ -21,8 +22,8 @@ class Grid(Section):
     arms: list[str] = Field(min_length=1)
     overrides: list[list[str]] = Field([[]], min_length=1)  # lists of settings, for each of which every arm is run
     corpus: str = "toy"
-    rates: str | list[float] | None = None
-    depths: str | list[float] | None = None
+    rates: str | Annotated[list[float], Field(min_length=1)] | None = None
+    depths: str | Annotated[list[float], Field(min_length=1)] | None = None
     """For an axis of `AXES`, its values, or the key below the setting's ``reference`` that has them."""
 
 

@@ -198,6 +198,7 @@ def test_experiments_of_ones_own_are_run_listed_shown_and_swept(own, runs, call)
     (b"arms: [postln_warm]\nrate: 3", "mine.yaml.rate: no such option; nearest: rates"),
     (b"arms: [postln_warm]\noverrides: [[seed=3]]", "seed: a grid numbers its seeds"),
     (b"- postln_warm", "mine.yaml: expected keys with values, found a list"),
+    (b"arms: [postln_warm]\nrates: []", "mine.yaml.rates.list[float]: list should have at least 1 item"),
     (b"arms: [postln_warm]\nrates: [1e-3, x]", "mine.yaml.rates.list[float].1: input should be a valid number"),
     (b"arms: [\xff]", "mine.yaml: settings must be UTF-8 text, but 'utf-8' codec can't decode"),
 ])  # fmt: skip

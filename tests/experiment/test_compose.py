@@ -91,6 +91,17 @@ def test_runs_that_differ_in_values_are_composed_together_as_one_by_one(own):
     assert compose_all(runs) == [compose([*shared, *values]) for shared, values in runs]
 
 
+@pytest.mark.parametrize("group", ["arm", "norm", "setting"])
+def test_a_file_of_ones_own_without_its_first_line_is_named(group, own):
+    (own / group).mkdir()
+    (own / group / "mine.yaml").write_text("defaults: [postln_nowarm]\n" if group == "arm" else f"{group}: mine\n")
+    groups = {"setting": "toy", "arm": "preln_nowarm", group: "mine"}
+    defaults = ", ".join(f"{{{'override ' * (name == 'norm')}/{name}: {value}}}" for name, value in groups.items())
+    write(own / "exp" / "toy_mine.yaml", f"defaults: [{defaults}, _self_]", "exp: toy_mine")
+    with pytest.raises(UserError, match=f"^{group}: the file of your own {group} must begin with `# @package"):
+        compose(["exp=toy_mine"])
+
+
 def test_ones_own_files_take_precedence_in_every_group(own):
     write(own / "exp" / "toy_postln_warm.yaml", "# My own.", "defaults: [toy_preln_warm, _self_]", "seed: 5",
           "exp: toy_postln_warm")  # fmt: skip

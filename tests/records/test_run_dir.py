@@ -113,6 +113,16 @@ def test_a_run_whose_files_cannot_be_read_is_named_and_left_out(name, run, capsy
     assert err.endswith(f"a-s1-0/{name} is ignored: Is a directory\n") and err.count("\n") == 1
 
 
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_run_whose_directory_cannot_be_entered_is_named(run, capsys):
+    run.path.mkdir(parents=True)
+    write_json(run.path / "experiment.json", {})
+    run.path.chmod(0)
+    assert runs_under(run.path.parent) == []
+    run.path.chmod(0o700)
+    assert "experiment.json is ignored: Permission denied" in capsys.readouterr().err
+
+
 def test_a_claim_is_on_the_directory_that_is_there_now(run):
     """Somebody waits for a directory that is set aside meanwhile: he gets the new one, not the lock of the old."""
     with run.lock() as first:
