@@ -58,7 +58,7 @@ def test_what_new_seeds_show_on_multi30k() -> None:
     smaller = evidence.curve("shrunksignal_nowarm")[0.001]
     highest = max(max(cosines(run)["encoder"].values()) for run in smaller)
     assert [*map(evidence.trained, smaller)] == [False, True, True] and f"{highest:.2f}" == "0.93"
-    assert 0.55 < smaller[0].bleu * (TRAINS / evidence.relative_bleu(smaller[0]) - 1) < 0.65
+    assert 0.85 < smaller[0].bleu * (TRAINS / evidence.relative_bleu(smaller[0]) - 1) < 0.95
     faster, slower = (curves(evidence)[arm].means for arm in (FASTER, SLOWER))
     assert catches_up(faster, slower) == (8, 15)
 
@@ -105,7 +105,8 @@ def test_at_two_rates_on_multi30k_no_run_of_post_ln_trains_without_warm_up_and_m
         assert trains == runs >= 11
     none, ramp = (part.curve(arm) for part, arm in zip(parts, arms_of("preln"), strict=True))
     assert [sum(map(parts[0].trained, none[rate])) for rate in (0.004, 0.008)] == [2, 0]
-    assert [[*map(parts[1].trained, ramp[rate])] for rate in (0.004, 0.008, 0.016)] == [[True] * 2, [True] * 2, [False]]
+    assert [[*map(parts[1].trained, ramp[rate])] for rate in (0.004, 0.008)] == [[True] * 3] * 2
+    assert [*map(parts[1].trained, ramp[0.016])] == [False] * 3
 
 
 def test_pre_ln_is_faster_at_every_rate_on_toy_and_most_near_post_lns_limit() -> None:
