@@ -28,6 +28,18 @@ def wanted(tmp_path, monkeypatch) -> Experiment:
     return experiment(paths__runs=tmp_path)
 
 
+def test_a_record_says_of_which_text_it_is_if_not_of_all_that_was_published():
+    corpus = {"name": "toy", "fingerprint": "a", "content": "b", "entropy": {}, "pairs": {"train": 9}}
+
+    def text(published: bool, percent: int | None) -> dict[str, Any]:
+        made: Any = SimpleNamespace(published=published, train_percent=percent, **corpus)
+        facts = runner.facts(experiment(), made)
+        assert facts["fingerprint"] == "a" and facts["train_pairs"] == 9
+        return {name: facts[name] for name in ("published", "train_percent") if name in facts}
+
+    assert (text(True, 100), text(True, 60), text(False, None)) == ({}, {"train_percent": 60}, {"published": False})
+
+
 def test_a_run_that_was_taken_over_leaves_no_failure_to_its_new_holder(wanted, monkeypatch):
     def suspended(self: runner.Session) -> None:
         later = {**vars(self.lock.holder), "host": "node7", "boot": "another"}
