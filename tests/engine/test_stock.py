@@ -12,6 +12,8 @@ ROOT = Path(__file__).resolve().parents[2]
 TINY = ["model.layers=1", "model.width=16", "model.ffn=32", "model.heads=2"]
 PAPER = ["model.layers=2", "init=fairseq", "lr=1e-4"]
 """The paper's widths, at which a gradient is often smaller than Adam's epsilon."""
+ONE_ROUNDING = 2.0**-24
+"""Of a number in single precision, relative to it."""
 
 
 @pytest.mark.slow
@@ -24,8 +26,9 @@ PAPER = ["model.layers=2", "init=fairseq", "lr=1e-4"]
 def test_every_update_is_stock_fairseqs(letters, exp, number, settings):
     """Started from the same parameters and moments, an update gives the same result.
 
-    What rounding does is measured by stock fairseq itself, with its parameters changed by one rounding. With fairseq's
-    initialisation, both start at the same parameters by the seed alone.
+    What rounding does is measured by stock fairseq itself, with its parameters changed by one rounding; for the loss it
+    is taken to be one rounding of the loss at least, as on some processors few of these losses differ at all. With
+    fairseq's initialisation, both start at the same parameters by the seed alone.
     """
     given = [str(letters), str(number), f"exp={exp}", "train.max_tokens=120", *settings]
     command = [sys.executable, "-m", "tests.engine.side_by_side", *given]
@@ -34,5 +37,6 @@ def test_every_update_is_stock_fairseqs(letters, exp, number, settings):
     updates = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     assert len(updates) == number and updates[0]["loss"] - updates[-1]["loss"] > 0.5
     mean = {name: fmean(abs(update[name]) for update in updates) for name in updates[0]}
-    assert mean["rounding step"] > 0 < mean["rounding parameters"]
-    assert mean["step"] < 5 * mean["rounding step"] and mean["parameters"] < 5 * mean["rounding parameters"]
+    assert mean["rounding parameters"] > 0
+    assert mean["step"] < 5 * max(mean["rounding step"], ONE_ROUNDING * mean["loss"])
+    assert mean["parameters"] < 5 * mean["rounding parameters"]
