@@ -127,7 +127,7 @@ class AtBestRates(OverRates):
             result, needs = INCONCLUSIVE, f"{SEEDS} seeds at {rate:g} and {other_rate:g}"
         elif result == REPRODUCED and (side := at_edge(evidence, self.arms[1])):
             needs = f"{side} rates of {arm_words(self.arms[1])}"
-            result, note = INCONCLUSIVE, f"{needs} were not run"
+            result, note = INCONCLUSIVE, f"not run at {needs}"
         text = f"{finding.effect} (at {rate:g} and {other_rate:g}); {_better(finding.effect.interval)}"
         return Finding(result, finding.effect, text, needs, used, seeds, note)
 

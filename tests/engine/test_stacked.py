@@ -56,8 +56,8 @@ def written(loops):
 
 
 def approximately(losses, precision="fp32"):
-    """Return what losses are compared with: the order of sums may differ."""
-    return pytest.approx(losses, rel=1e-6 if precision == "fp32" else 1e-2)
+    """Return what losses are compared with: sums may be taken in another order, which depends on the processor."""
+    return pytest.approx(losses, rel=2e-5 if precision == "fp32" else 1e-2)
 
 
 OFTEN = {("postln", "fp32"), ("preln", "fp32"), ("preln", "bf16"), ("admin", "fp32"), ("ngpt", "bf16")}
