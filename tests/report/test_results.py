@@ -52,6 +52,9 @@ def test_what_new_seeds_show_on_multi30k() -> None:
     assert all(low["encoder"] > 0.01 and low["decoder"] < 1e-6 for low in lows)
     assert all(0.03 < gradients[max(gradients)] < 0.12 for run in evidence.curve("postln_nowarm")[0.001]
                if (gradients := relative_gradients(run)["encoder"])), "they recover"  # fmt: skip
+    high = evidence.curve("postln_warm")[0.004]
+    assert len(high) == 3 and not any(map(evidence.trained, high))
+    assert all(min(norms.values()) > 0.01 for run in high for norms in relative_gradients(run).values())
     shrunk = evidence.curve("shrunk_nowarm")[0.001]
     falls = [min(relative_gradients(run)["decoder"].values()) < 1e-4 for run in shrunk]
     assert falls == [not evidence.trained(run) for run in shrunk] == [True, False, False]
