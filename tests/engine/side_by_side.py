@@ -43,7 +43,7 @@ from ln_repro.engine.trainer import StrictTrainer  # noqa: E402
 from ln_repro.system.distributed import Rank  # noqa: E402
 from tests.engine.made import stock_names  # noqa: E402
 
-ONE_ROUNDING = 2.0**-24
+ONE_ROUNDING = torch.finfo(torch.float32).eps / 2
 
 
 class Side:
