@@ -18,6 +18,7 @@ LATEX = str.maketrans(
     {sign: f"\\{sign}" for sign in "_%&$#{}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
     | {"<": r"\textless{}", ">": r"\textgreater{}"}  # in LaTeX's default encoding, these signs are ¡ and ¿
+    | {"✓": r"$\surd$", "✗": r"$\times$", "≥": r"$\geq$"}  # which LaTeX does not know by default
 )
 
 

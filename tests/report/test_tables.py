@@ -35,10 +35,11 @@ def test_the_last_and_the_highest_score_stand_beside_that_of_the_lowest_loss() -
 
 
 def test_latex_escapes_what_latex_would_read_as_code() -> None:
-    text = latex("t", Table(["a_b", "50% & $5 #1"], [["{x}", "~y^ \\z"], ["<0.5", ">2"], [None, 1.5]]))
+    text = latex("t", Table(["a_b", "50% & $5 #1"], [["{x}", "~y^ \\z"], ["<0.5", ">2"], ["✓ x4", "≥3"], [None, 1.5]]))
     assert r"a\_b & 50\% \& \$5 \#1 \\" in text
     assert r"\{x\} & \textasciitilde{}y\textasciicircum{} \textbackslash{}z \\" in text
     assert r"\textless{}0.5 & \textgreater{}2 \\" in text
+    assert r"$\surd$ x4 & $\geq$3 \\" in text
     assert r"- & 1.5 \\" in text
     assert text.splitlines()[:3] == ["% t", r"\begin{tabular}{ll}", r"\toprule"]
     assert text.splitlines()[-2:] == [r"\bottomrule", r"\end{tabular}"]
