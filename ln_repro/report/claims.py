@@ -11,7 +11,7 @@ from rich.text import Text
 
 from ln_repro.claims.intervals import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED
 from ln_repro.claims.judge import UNJUDGED, Judged, Row
-from ln_repro.claims.words import display_name
+from ln_repro.claims.words import display_name, parted
 from ln_repro.report.tables import Table
 from ln_repro.system.progress import plural
 
@@ -20,7 +20,7 @@ LEADING = ("MT-1.anchored", "MT-4", "MT-5")
 SYMBOLS = {REPRODUCED: "✓", CONTRADICTED: "✗", INCONCLUSIVE: "?", NOT_RUN: "–"}
 COLOURS = {REPRODUCED: "green", CONTRADICTED: "red", INCONCLUSIVE: "yellow", NOT_RUN: "dim"}
 SMALL = ("toy", "multi30k")  # corpora with a column of their own; those of real text that are larger share one
-MODELS = {"multi30k": "3+3 layers"}
+MODELS = {"multi30k": "3+3 layers", "iwsltsmall": "128 wide"}
 """The model of a setting that is judged where the usual one of its corpus was not run."""
 SIGNS = "✓ reproduced, ✗ contradicted, ? not decided"
 LEGEND = (
@@ -69,7 +69,7 @@ def _measured(judged: Judged) -> tuple[str, str, str]:
     effect = judged.effect and not math.isnan(judged.effect.value) and str(judged.effect)
     unjudged = judged.note == UNJUDGED
     seeds = plural(judged.seeds, "seed") if judged.seeds else "not all arms run" if judged.evidence else ""
-    remarks = [MODELS.get(judged.setting, ""), seeds, "" if unjudged else judged.note]
+    remarks = [MODELS.get(parted(judged.setting)[0], ""), seeds, "" if unjudged else judged.note]
     symbol = "·" if unjudged else SYMBOLS[judged.verdict]
     return symbol, effect or judged.ours.partition(";")[0], ", ".join(filter(None, remarks))
 
@@ -91,7 +91,7 @@ def overview(rows: Iterable[Row]) -> Iterator[RenderableType]:
         yield Text(row.claim, "bold")
         for judged in row.others or [row.own]:
             symbol, effect, remarks = _measured(judged)
-            corpus = f"{display_name(judged.data):9} " if row.others else ""
+            corpus = f"{f'{display_name(judged.data)}:':10} " if row.others else ""
             words = f" {corpus}{effect or '-'}{f' ({remarks})' if remarks else ''}"
             yield Padding(Text(symbol, styles.get(symbol, "")).append(words, "default"), (0, 0, 0, 2))
         paper = "" if row.number == "-" else f"paper: {row.number};  "
