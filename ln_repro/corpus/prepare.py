@@ -35,7 +35,6 @@ class Prepared:
     entropy: Mapping[str, float]  # `ngram.entropies` of the target side; empty for classification or the test split
     train_percent: int | None  # of the published training text; None if it is not a part of it
     detokenised: Sequence[str]  # splits whose untokenised lines were made from the tokenised ones
-    content: str  # ``sha256:<hex>`` of the resulting text
     published: bool = True  # whether claims are judged from runs on it, see `_published`
 
     @property
@@ -200,7 +199,7 @@ def opened(folder: Path, fingerprint: str, check: bool = False) -> Prepared | No
     With ``check``, the content of the files that a run reads, all except the text of the training set, is checked, too.
     """
     manifest = read_json(folder / MANIFEST, dict)
-    stored = {field.name for field in fields(Prepared)} - {"folder", "content", "published"}
+    stored = {field.name for field in fields(Prepared)} - {"folder", "published"}
     if manifest is None or manifest.get("fingerprint") != fingerprint or not stored <= manifest.keys():
         return None
     for name, entry in manifest["files"].items():
@@ -209,9 +208,7 @@ def opened(folder: Path, fingerprint: str, check: bool = False) -> Prepared | No
             return None
         if check and not name.startswith(("text/train.", "bpe/train.")) and sha256(path) != entry["sha256"]:
             return None
-    text = {name: entry["sha256"] for name, entry in manifest["files"].items() if not name.startswith("bin/")}
-    content = hashlib.sha256(json.dumps(text, sort_keys=True).encode()).hexdigest()
-    return Prepared(folder=folder, content=f"sha256:{content}", **{name: manifest[name] for name in stored})
+    return Prepared(folder=folder, **{name: manifest[name] for name in stored})
 
 
 def describe(folder: Path) -> dict[str, Json]:

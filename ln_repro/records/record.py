@@ -98,7 +98,6 @@ class Corpus(BaseModel):
     published: bool = True  # whether it was run on the published text, as all runs whose records do not say so
     train_percent: int = 100
     fingerprint: str
-    content: str | None = None
     unigram_bits: float | None = None
     source_blind_bits: float | None = None
     train_pairs: int | None = None

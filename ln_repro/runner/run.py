@@ -280,8 +280,7 @@ def facts(experiment: Experiment, corpus: Prepared) -> Json:
     pairs = {f"{split}_pairs": number for split, number in corpus.pairs.items()}
     part = {"train_percent": corpus.train_percent} if corpus.train_percent != 100 else {}
     text = part if corpus.published else {"published": False}
-    content = {"fingerprint": corpus.fingerprint, "content": corpus.content}
-    return {"name": corpus.name, **text, **content, **bits, **pairs}
+    return {"name": corpus.name, **text, "fingerprint": corpus.fingerprint, **bits, **pairs}
 
 
 def refuse_other_probes(experiment: Experiment, folder: RunFolder) -> None:
