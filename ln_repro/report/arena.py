@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from ln_repro.claims.arena import REFERENCE, Entry
 from ln_repro.claims.evidence import Evidence
+from ln_repro.claims.intervals import standard_error
 from ln_repro.claims.lr50 import FACTORS, Lr50, arms_of, shown_lr50
 from ln_repro.claims.rates import CURVE_SEEDS, Range
 from ln_repro.claims.words import arm_words, display_name
@@ -31,8 +32,7 @@ NOTES = (
     "sens: sensitivity to the rate without warm-up: mean NLL over the rates that all schemes with three or more rates "
     "share, minus that at the scheme's best rate, in bits; NLLs are capped at that of a model that ignores the source",
     "time, mem: of an update, relative to Pre-LN's, on Multi30k (results/bench/schemes.json); memory is what the "
-    "forward pass keeps for the backward pass; time has a standard error of 0.01, for Keel, SiameseNorm and "
-    "Derf, with noisier rounds, of 0.04",
+    "forward pass keeps for the backward pass",
 )
 
 
@@ -84,7 +84,9 @@ def arena_table(entries: Sequence[Entry], costs: Costs) -> Table:
             *(None if number is None else f"{number:.2f}"
               for number in (entry.sensitivity, *_time_and_memory(entry, costs))),
         ])  # fmt: skip
-    return Table(COLUMNS, rows, NOTES)
+    errors = [standard_error(costs[entry.scheme]["rounds"]) for entry in entries if entry.scheme in costs]
+    notes = [f"the standard error of a time is at most {max(errors):.2f}"] if errors else []
+    return Table(COLUMNS, rows, [*NOTES, *notes])
 
 
 def _time_and_memory(entry: Entry, costs: Costs) -> tuple[float, float] | tuple[None, None]:

@@ -32,7 +32,11 @@ def test_the_widest_range_without_warm_up_comes_first():
     assert (postln.arm, postln.rate, postln.sensitivity) == ("postln_warm", 1e-3, None)
     assert math.isinf(preln.limit.median) and 2e-3 < deepnorm.limit.median < 4e-3
     assert deepnorm.nll.value == pytest.approx(3.1 - 1) and deepnorm.seeds == 3
-    data = arena_data(entries, {"deepnorm": {"ratio": 0.5, "saved": 1.25}})
+    costs = {"deepnorm": {"ratio": 0.5, "saved": 1.25, "rounds": [0.4, 0.6]}}
+    table = arena_table(entries, costs)
+    assert [row[7:] for row in table.rows] == [["1.00", "1.00"], ["2.00", "1.25"], [None, None]]
+    assert table.notes[-1].endswith("0.10")
+    data = arena_data(entries, costs)
     assert json.loads(json.dumps(data, allow_nan=False)) == data
     assert data[1]["range_without_warmup"] == {"low": 1e-3, "high": 2e-3, "octaves": 1.0, "open": [True, False]}
     assert (data[0]["lr50"], data[2]["range_without_warmup"]) == (None, None)
