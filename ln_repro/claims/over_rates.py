@@ -77,7 +77,7 @@ class RateFactor(OverRates):
             needs = self.needed(evidence, first)
             note = "too few at any one rate" if effect and effect.interval[0] > HIGHER else ""
         if not first.median and not second.median:
-            note = NOTHING_TRAINS
+            note = "neither trains"
         if effect != shown:
             texts.append(f"by the rule {effect}, which counts rates that are too low")
         text, runs = "; ".join(texts) or "no bound from these rates", evidence.of_arms(self.arms)

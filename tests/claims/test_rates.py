@@ -95,7 +95,7 @@ def test_arms_that_were_not_run_or_train_nowhere_decide_nothing() -> None:
     assert RateFactor((WARM, NONE)).judge(held({WARM: curve(5)})).needs == "runs of postln_nowarm"
     nothing = held({WARM: curve(0, 0), NONE: curve(0, 0), "best": curve(5)})
     finding = RateFactor((WARM, NONE)).judge(nothing)
-    assert (finding.verdict, finding.note) == (INCONCLUSIVE, "nothing trains here")
+    assert (finding.verdict, finding.note) == (INCONCLUSIVE, "neither trains")
 
 
 def test_a_masked_lm_trains_by_its_distance_from_the_unigram_entropy() -> None:
