@@ -80,7 +80,7 @@ def relative_gradients(run: Run) -> dict[str, dict[int, float]]:
     """
     probed = probes(run, "collapse")
     norms = {
-        stack: {update: values["gradient"][f"{stack}.w2"][0] for update, values in probed.items()} for stack in STACKS
+        stack: {update: values["gradient"][f"{stack}.w2"] for update, values in probed.items()} for stack in STACKS
     }
     return {
         stack: {update: norm / curve[0] for update, norm in curve.items() if curve.get(0)}

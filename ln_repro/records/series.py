@@ -68,15 +68,13 @@ def _reported(name: str, values: Json) -> Json | None:
     if name == "updates":  # the largest change of a matrix, and that of each stack's output
         largest = max(change for of_kind in values["weights"].values() for change in of_kind)
         return {"weights": largest, "outputs": {stack: changes[-1] for stack, changes in values["outputs"].items()}}
-    if name == "collapse":  # without the entropies and cross-attention's gradients
-        cosines = {stack: [*_rounded(layers[:-1]), layers[-1]] for stack, layers in values["cosine"].items()}
-        norms = {w: _rounded(layers) for w, layers in values["gradient"].items() if w.endswith(".w2")}
+    if name == "collapse":  # all digits of the output alone; the gradient of the first layer
+        cosines = {
+            stack: [*(rounded(value, 3) for value in layers[:-1]), layers[-1]]
+            for stack, layers in values["cosine"].items()
+        }
+        norms = {w: rounded(layers[0], 3) for w, layers in values["gradient"].items() if w.endswith(".w2")}
         squared = {stack: layers[-1] for stack, layers in values.get("squared_cosine", {}).items()}  # not in old events
         kept = {"cosine": cosines, "gradient": norms, "nll": values["nll"]}
         return kept | ({"squared_cosine": squared} if squared else {})
     return dict(values)
-
-
-def _rounded(values: Sequence[float]) -> list[float]:
-    """Return numbers that only show how layers differ: with three significant digits."""
-    return [rounded(value, 3) for value in values]

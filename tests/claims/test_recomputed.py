@@ -98,7 +98,7 @@ def test_the_area_under_the_curve_of_collapse_is_that_of_ranks() -> None:
                 norms = {probe.update: probe.values["gradient"] for probe in run.record.probes
                          if probe.name == "collapse" and probe.update in (0, 32)}  # fmt: skip
                 if len(norms) == 2 and evidence.failed(run) != evidence.trained(run):
-                    start, later = ([norms[at][f"{stack}.w2"][0] for stack in ("encoder", "decoder")] for at in (0, 32))
+                    start, later = ([norms[at][f"{stack}.w2"] for stack in ("encoder", "decoder")] for at in (0, 32))
                     ratios = [b / a if a else math.inf for a, b in zip(start, later, strict=True)]
                     groups[evidence.failed(run)].append(-min(ratios))
     assert separation(evidence, VANISHING).effect.value == pytest.approx(

@@ -31,8 +31,7 @@ def test_a_series_of_collapse_is_thinned_to_five_kilobytes():
     found = probes([collapse(update) for update in due])
     assert [probe.update for probe in found] == [0, 1, 2, 4, 8, 16, 32, 64, 256, 1024, 1200]
     assert sum(len(probe.model_dump_json()) for probe in found) < 5000
-    norms = [1.23e-05, 0.00123, 0.0123, 0.123, 0.123, 0.123]
-    assert found[0].values["gradient"] == {"encoder.w2": norms, "decoder.w2": norms}
+    assert found[0].values["gradient"] == {"encoder.w2": 1.23e-05, "decoder.w2": 1.23e-05}, "of the first layer"
     cosines = [0.988, 0.991, 0.99, 1.0, 1.0, 0.998765]
     assert found[0].values["cosine"] == {"encoder": cosines, "decoder": cosines}, "the output's with all digits"
     assert found[0].values["squared_cosine"] == {"encoder": 0.998765, "decoder": 0.25}, "of the output"
