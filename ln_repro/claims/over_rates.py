@@ -16,7 +16,7 @@ from ln_repro.records.archive import Run
 
 HIGHER, NO_HIGHER = 1.5, 1.25
 """An LR50 is higher than another if the interval of the ratio lies above the first, and is not if below the second."""
-NOTHING_TRAINS = "nothing trains here"
+NEITHER_TRAINS = "neither trains"  # of two arms
 NOT_WORSE = 1.0  # BLEU that an arm may have less than another without counting as worse
 SATURATED = 95.0  # mean BLEU of the best arm above which differences in BLEU between arms that train mean nothing
 NEARLY_NOTHING = 1 / 3  # part of the BLEU with warm-up below which an arm's BLEU is "just above 0"
@@ -77,7 +77,7 @@ class RateFactor(OverRates):
             needs = self.needed(evidence, first)
             note = "too few at any one rate" if effect and effect.interval[0] > HIGHER else ""
         if not first.median and not second.median:
-            note = "neither trains"
+            note = NEITHER_TRAINS
         if effect != shown:
             texts.append(f"by the rule {effect}, which counts rates that are too low")
         text, runs = "; ".join(texts) or "no bound from these rates", evidence.of_arms(self.arms)
@@ -190,5 +190,5 @@ def best_by_bleu(evidence: Evidence, arm: str) -> list[Run]:
 
 
 def _trains_nowhere(evidence: Evidence, arms: Sequence[str]) -> str:
-    """Return the note that none of the arms trains at any rate; empty if one does."""
-    return "" if any(usable_range(evidence, arm) for arm in arms) else NOTHING_TRAINS
+    """Return the note that neither of two arms trains at any rate; empty if one does."""
+    return "" if any(usable_range(evidence, arm) for arm in arms) else NEITHER_TRAINS
